@@ -31,6 +31,8 @@ const LEAVING: usize = 2;
 const LIVE_PERCENT: u64 = 96;
 /// With less room than this, either: what is moved does not fill pages to the last byte.
 const ROOM_LEAST: u64 = 240;
+/// With no more than this of it live a page is cleaned though that may be in vain.
+const CHEAP_PERCENT: u64 = 75;
 /// Of the pages that would be free if all others were as full as that, so many in so many are cleaned for.
 const REACHABLE_PART: (usize, usize) = (3, 4);
 
@@ -52,10 +54,13 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         let longest = self.longest() as u64;
         (longest / 100 * LIVE_PERCENT).min(longest.saturating_sub(ROOM_LEAST)).max(1)
     }
-    /// Whether all that waits for a page is refused, or is a write that is about to be.
-    fn is_hopeless(&self) -> bool {
+    /// Whether moving what lives is in vain, as long as no round waits for a page: whoever else does is refused.
+    fn is_in_vain(&self) -> bool {
         let is_waited_for = self.last_given.load(Relaxed) > self.completed.load(Relaxed);
-        !is_waited_for && self.is_over(self.longest() as u64) && !self.pages.has_unknown()
+        let is_full = self.is_over(self.longest() as u64) && !self.pages.has_unknown();
+        // Deletions may take the reserve.
+        let has_reserve = self.log.free_blocks() >= self.reserve_pages() / 2;
+        (is_full || self.gains_nothing()) && has_reserve && !is_waited_for
     }
 
     /// Makes words safe that a dead process may have stored: before that no page becomes free, for after a power cut an older word may lead
@@ -87,15 +92,19 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
                 return Progress::Worked;
             }
         }
+        if self.gains_nothing() {
+            let learned = self.gain_again(keeper);
+            if learned != Progress::Idle {
+                return learned;
+            }
+        }
         // Moving the same things round and round would wear the medium out.
-        if self.is_hopeless() {
-            return Progress::Idle;
-        }
-        if let Some(instead) = self.gains_nothing().then(|| self.instead_of_cleaning(keeper)).flatten() {
-            return instead;
-        }
-        let Some(victim) = self.victim(keeper) else {
-            self.fruitless.store(u64::MAX / 2, Relaxed);
+        let is_in_vain = self.is_in_vain();
+        let most = if is_in_vain { self.longest() as u64 / 100 * CHEAP_PERCENT } else { self.live_most() };
+        let Some(victim) = self.victim(keeper, most) else {
+            if !is_in_vain {
+                self.fruitless.store(u64::MAX / 2, Relaxed);
+            }
             return Progress::Idle;
         };
         // After a crash one may seem empty that is not, and what moving it takes would be for nothing.
@@ -110,24 +119,17 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         Progress::Worked
     }
 
-    /// Pages were cleaned in vain for long: what is done instead. `None`: that goes on.
-    fn instead_of_cleaning(&self, keeper: &mut Keeper<T::Changes>) -> Option<Progress> {
-        // Who waits for room is not refused as long as something is not known; and less of it may be live.
+    /// Pages were cleaned in vain for long: counts what is not known, for who waits for room is not refused before; and once less lives it
+    /// begins anew.
+    fn gain_again(&self, keeper: &mut Keeper<T::Changes>) -> Progress {
         let learned = self.learn_step(keeper);
-        if learned != Progress::Idle {
-            self.fruitless.store(0, Relaxed);
-            return Some(learned);
-        }
         let live = self.live_bytes.load(Relaxed).max(0) as u64;
         let in_vain = *keeper.live_in_vain.get_or_insert(live);
-        if live + self.longest() as u64 <= in_vain {
+        if learned != Progress::Idle || live + self.longest() as u64 <= in_vain {
             keeper.live_in_vain = None;
             self.fruitless.store(0, Relaxed);
-            return None;
         }
-        // A round that is under way must end.
-        let is_waited_for = self.last_given.load(Relaxed) > self.completed.load(Relaxed);
-        (!is_waited_for).then_some(Progress::Idle)
+        learned
     }
 
     /// Cleans a page while there are no sessions; `false` if that gains nothing.
@@ -135,7 +137,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         while self.secure_step(keeper) == Progress::Worked {}
         // No page may be left for what moves: those with least of it come first, whatever their age, once that is counted.
         while self.learn_step(keeper) == Progress::Worked {}
-        let mut victims = self.victims(keeper);
+        let mut victims = self.victims(keeper, self.live_most());
         victims.sort_by_key(|victim| self.pages.page(*victim).live_bytes());
         victims.into_iter().any(|victim| {
             let is_empty = self.empty(keeper, victim);
@@ -160,12 +162,12 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         self.cleaned.fetch_add(1, Relaxed);
     }
 
-    /// The page whose cleaning gains most.
-    fn victim(&self, keeper: &Keeper<T::Changes>) -> Option<u32> {
+    /// The page whose cleaning gains most, of which no more lives than that.
+    fn victim(&self, keeper: &Keeper<T::Changes>, most: u64) -> Option<u32> {
         let longest = self.longest() as u64;
         let newest = self.pages.table.iter().map(|page| page.order.load(Relaxed)).max().unwrap_or(0);
         // (1 - u) * age / (1 + u), in whole numbers.
-        self.victims(keeper).into_iter().max_by_key(|number| {
+        self.victims(keeper, most).into_iter().max_by_key(|number| {
             let page = self.pages.page(*number);
             let live = page.live_bytes().min(longest);
             let age = newest.saturating_sub(page.order.load(Relaxed)) + 1;
@@ -173,8 +175,8 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         })
     }
 
-    /// The pages whose cleaning gains something.
-    fn victims(&self, keeper: &Keeper<T::Changes>) -> Vec<u32> {
+    /// The pages of which no more lives than that.
+    fn victims(&self, keeper: &Keeper<T::Changes>, most: u64) -> Vec<u32> {
         // As long as this is held no session begins a page: one that has begun is open, or pinned.
         let filled = self.parts.lock();
         let completed = self.completed.load(SeqCst);
@@ -188,7 +190,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
                 Kind::Parts if self.is_redoing.load(Relaxed) => false,
                 Kind::Parts => page.pins.load(SeqCst) == 0 && page.round.load(SeqCst) <= completed,
             };
-            let gains = page.live_bytes() <= self.live_most() || !page.is_exact.load(Relaxed);
+            let gains = page.live_bytes() <= most || !page.is_exact.load(Relaxed);
             let has_room = page.kind() != Kind::Nodes || self.directory.can_move(*number, page.live_bytes());
             may_be && gains && has_room && !is_open && !page.is_stuck.load(Relaxed)
         };

@@ -56,7 +56,11 @@ pub trait Directory<R: ByteRegion>: Send + Sync + Sized + 'static {
     ) -> Result<(), StoreError>;
     /// Makes safe what a dead process may have stored, from one word on: the one behind that. `None`: all is.
     fn secure(&self, from: u64) -> Option<u64>;
-    /// A round begins.
+    /// Bytes of pages that a record which comes may take here until the round is over that it comes with; 0 if that is next to nothing.
+    fn coming_bytes(&self) -> u64 {
+        0
+    }
+    /// A round begins, or waits for what it has let go itself.
     fn round_begins(&self) {}
     /// Every session has left since it began: what was let go before is free.
     fn every_session_has_left(&self) {}

@@ -109,6 +109,8 @@ pub struct Keeper<C> {
     pub start: u64,
     /// When the last round ended.
     pub ended_ms: u64,
+    /// A round waits until every session has left this epoch: then what it has let go itself is free.
+    pub let_go: Option<u64>,
     /// Words of the directory from here on may be in a cache only, where a dead process left them.
     pub unsecured: Option<u64>,
     /// What was live when pages had been cleaned in vain for long.

@@ -79,6 +79,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
                 let seq = begun + 1;
                 self.begun.store(seq, SeqCst);
                 self.directory.round_begins();
+                keeper.let_go = None;
                 keeper.round = Round::Issuing { seq, epoch: context.advance_epoch() };
                 Progress::Worked
             }
@@ -134,11 +135,29 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
                     }
                     // What it freed is not waited for until the round is over.
                     Applied::Some => self.free_frames(keeper, context),
-                    Applied::Nothing => self.lacks_page.store(true, Relaxed),
+                    Applied::Nothing => {
+                        self.lacks_page.store(true, Relaxed);
+                        self.use_again(keeper, context);
+                    }
                 }
                 keeper.round = Round::Applying { seq, upto, flushed };
                 if self.lacks_page.load(Relaxed) { Progress::Blocked } else { Progress::Worked }
             }
+        }
+    }
+
+    /// What the round has let go itself may be used again once every session has left.
+    fn use_again(&self, keeper: &mut Keeper<T::Changes>, context: &dyn Context) {
+        match keeper.let_go {
+            None => {
+                self.directory.round_begins();
+                keeper.let_go = Some(context.advance_epoch());
+            }
+            Some(epoch) if context.epoch_passed(epoch) => {
+                self.directory.every_session_has_left();
+                keeper.let_go = None;
+            }
+            Some(_) => {}
         }
     }
 

@@ -15,7 +15,7 @@ use terrace_engine::space::{
     Class, Counted, Durable, Entries, Fetch, Found, Limits, Records, Room, Under, Want,
 };
 use terrace_engine::{Failure, Scanned, StoreError, fetch_view};
-use terrace_index::{Address, Key};
+use terrace_index::{Address, Index, Key};
 use terrace_log::{Archive, ByteLog, Log};
 use terrace_media::{Buffer, ByteRegion};
 
@@ -40,6 +40,8 @@ const GROUP_BYTES: usize = 64;
 /// Of the pages so many, and one in so many more, are kept for deletes and for cleaning.
 const RESERVE_PAGES: usize = 4;
 const RESERVE_PART: usize = 48;
+/// With fewer free pages than one in so many it is looked at what is about to take some.
+const COMING_PART: usize = 2;
 /// Bytes of a page that nothing may fit in.
 const LEFT_AT_ENDS: u64 = 288;
 
@@ -174,6 +176,10 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// Bytes that one object may take.
     pub(crate) fn longest(&self) -> usize {
         self.medium.geometry.page_bytes - 2 * EDGE_BYTES
+    }
+    /// Pages that the directory takes for what is in front of it, at most about.
+    fn coming_pages(&self) -> usize {
+        (self.front.len() * self.directory.coming_bytes()).div_ceil(self.longest() as u64) as usize
     }
     /// Bytes that may be live.
     pub(crate) fn capacity_bytes(&self) -> u64 {
@@ -321,8 +327,10 @@ impl<R: ByteRegion, T: Directory<R>> Records for ScmSpace<R, T> {
     #[inline]
     fn prepare(&self, local: &mut Local, records: &[usize], class: Class) -> Room {
         if class == Class::Write {
-            let free = self.log.free_blocks();
-            if free < self.reserve_pages() {
+            let (free, pages) = (self.log.free_blocks(), self.pages.table.len());
+            let reserve = self.reserve_pages();
+            // The log must not take the pages that the next round needs: it would never end.
+            if free < reserve || free < pages / COMING_PART && free < reserve + self.coming_pages() {
                 return self.no_room(1);
             }
         }

@@ -115,6 +115,10 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
     fn secure(&self, _from: u64) -> Option<u64> {
         None
     }
+    /// Twice its share of a node: those that it was in are free later.
+    fn coming_bytes(&self) -> u64 {
+        2 * self.slot_bytes.div_ceil(self.entries * 3 / 4) as u64
+    }
     fn round_begins(&self) {
         self.slots.round_begins();
     }
