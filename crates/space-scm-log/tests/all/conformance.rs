@@ -186,74 +186,66 @@ fn a_full_store_takes_writes_again_after_a_flush() {
     }
 }
 
-/// Cleaning that came as far as the reserve began to count anew what it did in vain, and a value that takes more waited for ever.
-/// Deletions need room in the log: what they free is found for them.
-#[test]
-fn a_full_store_takes_deletions_and_then_writes() {
-    for (is_ordered, seed) in (0..60).map(|seed| (seed % 2 == 0, seed)) {
+/// Does something with a tiny store of each seed, of both directories by turns: none may wait for ever.
+fn with_tiny_stores(seeds: u64, act: fn(&dyn Store, &mut Box<dyn Session>, &mut Rng, usize)) {
+    for (is_ordered, seed) in (0..seeds).map(|seed| (seed % 2 == 0, seed)) {
         let (done, waits) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut made = Made::of(80 << 10, 2048, is_ordered);
             let store = made.store();
             let mut session = store.session().unwrap();
-            let mut rng = Rng::new(seed);
-            for _ in 0..2 {
-                let mut keys = Vec::new();
-                loop {
-                    let key = rng.below(1 << 40).to_be_bytes()[..3 + (seed as usize / 2) % 6].to_vec();
-                    let mut batch = Batch::new();
-                    let value = batch.bytes(&vec![7; 8 + rng.below(200) as usize * (seed as usize % 3)]);
-                    let (condition, expiry) = (Condition::Always, Expiry::Clear);
-                    let kind = OpKind::Set { value, condition, expiry, flags: Some(0), old_value: false };
-                    let key = [&key[..], &(keys.len() as u32).to_be_bytes()].concat();
-                    batch.push(0, &key, kind);
-                    let proof = run(store, &mut session, &mut batch);
-                    if matches!(batch.reply(0, &proof), Reply::Error(_)) {
-                        break;
-                    }
-                    keys.push(key);
-                }
-                assert!(keys.len() > 50, "{} keys", keys.len());
-                for key in keys {
-                    let mut batch = Batch::new();
-                    batch.push(0, &key, OpKind::Delete { condition: Condition::Always, old_value: false });
-                    let proof = run(store, &mut session, &mut batch);
-                    let reply = batch.reply(0, &proof);
-                    assert!(matches!(reply, Reply::Deleted { .. }), "{reply:?}");
-                }
-                assert_eq!(store.len(0), 0);
-            }
+            act(store, &mut session, &mut Rng::new(seed), seed as usize / 2);
             done.send(()).unwrap();
         });
-        let long = std::time::Duration::from_secs(120);
-        waits.recv_timeout(long).unwrap_or_else(|_| panic!("seed {seed}, ordered: {is_ordered}"));
+        waits.recv_timeout(std::time::Duration::from_secs(120)).unwrap_or_else(|why| {
+            panic!("seed {seed}, ordered: {is_ordered}: it failed or waits for ever: {why}")
+        });
     }
 }
 
+/// Writes a value of so many bytes; whether it was taken.
+fn is_taken(store: &dyn Store, session: &mut Box<dyn Session>, key: &[u8], bytes: usize) -> bool {
+    let mut batch = Batch::new();
+    let value = batch.bytes(&vec![7; bytes]);
+    let (condition, expiry) = (Condition::Always, Expiry::Clear);
+    batch.push(0, key, OpKind::Set { value, condition, expiry, flags: Some(0), old_value: false });
+    let proof = run(store, session, &mut batch);
+    !matches!(batch.reply(0, &proof), Reply::Error(_))
+}
+
+/// Deletions need room in the log: what they free is found for them.
+#[test]
+fn a_full_store_takes_deletions_and_then_writes() {
+    with_tiny_stores(60, |store, session, rng, kind| {
+        for _ in 0..2 {
+            let mut keys = Vec::new();
+            loop {
+                let start = rng.below(1 << 40).to_be_bytes();
+                let key = [&start[..3 + kind % 6], &(keys.len() as u32).to_be_bytes()].concat();
+                if !is_taken(store, session, &key, 8 + rng.below(200) as usize * (kind % 3)) {
+                    break;
+                }
+                keys.push(key);
+            }
+            assert!(keys.len() > 50, "{} keys", keys.len());
+            for key in keys {
+                let mut batch = Batch::new();
+                batch.push(0, &key, OpKind::Delete { condition: Condition::Always, old_value: false });
+                let proof = run(store, session, &mut batch);
+                let reply = batch.reply(0, &proof);
+                assert!(matches!(reply, Reply::Deleted { .. }), "{reply:?}");
+            }
+            assert_eq!(store.len(0), 0);
+        }
+    });
+}
+
+/// Cleaning that came as far as the reserve began to count anew what it did in vain, and a value that takes more waited for ever.
 #[test]
 fn a_nearly_full_store_refuses_what_does_not_fit_and_does_not_wait_for_ever() {
-    for (is_ordered, seed) in (0..400).map(|seed| (seed % 2 == 0, seed)) {
-        let (done, waits) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            let mut made = Made::of(80 << 10, 2048, is_ordered);
-            let store = made.store();
-            let mut session = store.session().unwrap();
-            let mut rng = Rng::new(seed);
-            let mut refused = 0;
-            for _ in 0..400 {
-                let mut batch = Batch::new();
-                let value = batch.bytes(&vec![7; 800 + rng.below(1500) as usize]);
-                let (condition, expiry) = (Condition::Always, Expiry::Clear);
-                let kind = OpKind::Set { value, condition, expiry, flags: Some(0), old_value: false };
-                batch.push(0, &[rng.below(16) as u8], kind);
-                let proof = run(store, &mut session, &mut batch);
-                refused += usize::from(matches!(batch.reply(0, &proof), Reply::Error(_)));
-            }
-            done.send(refused).unwrap();
-        });
-        let long = std::time::Duration::from_secs(120);
-        waits
-            .recv_timeout(long)
-            .unwrap_or_else(|_| panic!("seed {seed}, ordered: {is_ordered}: it waits for ever"));
-    }
+    with_tiny_stores(400, |store, session, rng, _| {
+        for _ in 0..400 {
+            is_taken(store, session, &[rng.below(16) as u8], 800 + rng.below(1500) as usize);
+        }
+    });
 }
