@@ -179,7 +179,10 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     }
     /// Pages that the directory takes for what is in front of it, at most about.
     fn coming_pages(&self) -> usize {
-        (self.front.len() * self.directory.coming_bytes()).div_ceil(self.longest() as u64) as usize
+        match self.directory.coming_bytes() {
+            0 => 0,
+            each => (self.front.len() * each).div_ceil(self.longest() as u64) as usize,
+        }
     }
     /// Bytes that may be live.
     pub(crate) fn capacity_bytes(&self) -> u64 {
