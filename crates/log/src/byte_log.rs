@@ -12,6 +12,7 @@ pub struct ByteLog<R> {
     region: Arc<R>,
     base: u64,
     len: u64,
+    grows: bool,
 }
 
 impl<R: ByteRegion> ByteLog<R> {
@@ -22,7 +23,13 @@ impl<R: ByteRegion> ByteLog<R> {
     pub fn new(region: Arc<R>, base: u64, len: u64) -> Self {
         assert!(base.is_multiple_of(64) && len.is_multiple_of(64), "log areas are aligned to cache lines");
         assert!(base + len <= region.len(), "log area outside the region");
-        Self { region, base, len }
+        Self { region, base, len, grows: false }
+    }
+    /// An area that may be longer than it was at the last opening: the log takes what was added, where headers are blank.
+    #[must_use]
+    pub fn that_grows(mut self) -> Self {
+        self.grows = true;
+        self
     }
 }
 
@@ -46,6 +53,9 @@ impl<R: ByteRegion> LogDevice for ByteLog<R> {
     }
     fn immediate(&self) -> bool {
         true
+    }
+    fn grows(&self) -> bool {
+        self.grows
     }
     #[track_caller]
     fn sync(&self) -> io::Result<()> {

@@ -18,6 +18,10 @@ pub trait LogDevice: Send + Sync + 'static {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Whether it may have more blocks than the superblock says, with blank headers: the next opening takes them.
+    fn grows(&self) -> bool {
+        false
+    }
     /// The unit of writing in bytes: log blocks are aligned to it and never share one.
     fn page_bytes(&self) -> usize;
     /// Writes `bytes` at `offset` (a multiple of 8) and waits until the write completed: it survives the death of the

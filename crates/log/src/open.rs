@@ -205,9 +205,11 @@ fn read_super(device: &impl LogDevice, options: &LogOptions) -> Result<(Superblo
         return Err(LogError::Mismatch(format!("its blocks have {} bytes", value.block_bytes)));
     }
     // Fewer would lose what is in the others, and could be too few to write anything.
-    if value.blocks != fits as u64 {
+    if value.blocks > fits as u64 || value.blocks < fits as u64 && !device.grows() {
         return Err(LogError::Mismatch(format!("it has {} blocks, and {fits} fit", value.blocks)));
     }
+    // The count is stored with the next epoch; until then others would be found blank again.
+    value.blocks = fits as u64;
     value.epoch += if copies[other].is_none() && !blank[other] { 2 } else { 1 };
     Ok((value, other))
 }

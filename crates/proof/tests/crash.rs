@@ -114,6 +114,14 @@ fn memory_that_is_striped() {
     few("bonsai-striped", MediaKind::Byte, Durability::Sync);
 }
 
+/// Each opening makes the store longer: crashes come in the midst of that, too.
+#[test]
+fn memory_that_grows_when_it_is_opened() {
+    for engine in ["scmkv-grown", "bonsai-grown"] {
+        few(engine, MediaKind::Byte, Durability::Sync);
+    }
+}
+
 #[test]
 fn heaps_of_objects() {
     few("heap-object", MediaKind::Byte, Durability::Sync);

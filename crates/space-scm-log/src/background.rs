@@ -173,7 +173,7 @@ impl<R: ByteRegion, T: Directory<R>> Background for ScmSpace<R, T> {
         while self.secure_step(&mut keeper) == Progress::Worked {}
         while self.learn_step(&mut keeper) == Progress::Worked {}
         for page in 0..self.pages.table.len() as u32 {
-            if self.pages.page(page).kind() != Kind::Free {
+            if !self.pages.page(page).kind().holds_nothing() {
                 self.pages.save(&self.medium, page);
             }
         }
@@ -204,6 +204,11 @@ impl<R: ByteRegion, T: Directory<R>> Sizing for ScmSpace<R, T> {
                 ..TierStats::default()
             },
         ]
+    }
+    fn resize_tier(&self, tier: &str, _bytes: u64) -> Result<(), StoreError> {
+        Err(StoreError::Options(format!(
+            "tier {tier} can't be resized while this engine runs: opened with a larger --pmem the store grows, and it does not shrink"
+        )))
     }
     fn dram_bytes(&self) -> u64 {
         self.dram.bytes() + self.pages.dram_bytes() + self.directory.dram_bytes()

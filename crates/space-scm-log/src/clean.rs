@@ -184,7 +184,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
             let page = self.pages.page(*number);
             let is_open = keeper.fills(*number) || filled.is_some_and(|bump| bump.is_of(*number));
             let may_be = match page.kind() {
-                Kind::Free => false,
+                Kind::Free | Kind::Lines => false,
                 Kind::Archived | Kind::Moved | Kind::Chains | Kind::Nodes => true,
                 // What the log has beyond the table may describe them.
                 Kind::Parts if self.is_redoing.load(Relaxed) => false,
@@ -205,7 +205,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         let flushed = keeper.root.flushed;
         let (mut items, mut copies, mut live) = (Vec::new(), Vec::new(), 0);
         match page.kind() {
-            Kind::Free => return false,
+            Kind::Free | Kind::Lines => return false,
             Kind::Chains | Kind::Nodes => T::own_of_page(self, number, &flushed, |bytes, item, _| {
                 live += bytes as u64;
                 items.extend(item);
@@ -369,7 +369,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
             keeper.next_unknown = number + 1;
             let page = self.pages.page(number);
             let is_known = page.is_exact.load(Relaxed) && page.purged.load(Relaxed) >= newest;
-            if page.kind() != Kind::Free && !is_known && !page.is_leaving.load(Relaxed) {
+            if !page.kind().holds_nothing() && !is_known && !page.is_leaving.load(Relaxed) {
                 return self.learn(keeper, number);
             }
         }
@@ -383,7 +383,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         let page = self.pages.page(number);
         let (mut live, mut dead) = (0, Vec::new());
         match page.kind() {
-            Kind::Free => {}
+            Kind::Free | Kind::Lines => {}
             Kind::Archived | Kind::Moved => self.records_of(number, |place, view| {
                 let key = self.directory.key_of(view);
                 if self.directory.leads_to(&key, place) {

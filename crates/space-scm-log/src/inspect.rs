@@ -8,7 +8,7 @@ use terrace_engine::hash::KeyHasher;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::op::DATABASES;
 use terrace_engine::record::{Kind as RecordKind, RecordView};
-use terrace_log::{ByteLog, LogError, LogOptions, LogReport};
+use terrace_log::{LogError, LogOptions, LogReport};
 use terrace_media::ByteRegion;
 
 use crate::large;
@@ -84,7 +84,7 @@ impl Examined {
     /// directory has. The sequence number up to which nodes count.
     fn of_front<R: ByteRegion>(medium: &Medium<R>, own: Kind) -> (Self, u64) {
         let mut found = Self { manifests: Some(medium.stored_copies()), ..Self::default() };
-        for page in 0..medium.geometry.pages() as u32 {
+        for page in 0..medium.pages() as u32 {
             found.pages.0 += 1;
             match medium.page_line(page) {
                 None => found.faults.push(Fault::Page { page }),
@@ -181,8 +181,7 @@ pub fn examine_log<R: ByteRegion>(
     (geometry, store_id): (Geometry, u64),
     floor: u64,
 ) -> Result<LogReport, LogError> {
-    let medium = Medium::new(region.clone(), base, geometry, store_id);
-    let (start, bytes) = medium.log_area();
+    let medium = Medium::new(region, base, geometry, store_id);
     let options = LogOptions { block_bytes: geometry.page_bytes, store_id };
-    terrace_log::verify(ByteLog::new(region, start, bytes), options, floor, |_| {})
+    terrace_log::verify(crate::open::log_of(&medium), options, floor, |_| {})
 }

@@ -129,12 +129,18 @@ pub enum Kind {
     Parts = 4,
     /// Nodes of records in the order of their keys.
     Nodes = 5,
+    /// Lines of pages that the store has grown by: which pages these are follows from the size it was made with, and no line says it.
+    Lines = 6,
 }
 
 impl Kind {
+    /// Whether nothing that the store keeps is in such a page.
+    pub fn holds_nothing(self) -> bool {
+        matches!(self, Self::Free | Self::Lines)
+    }
     /// From its number.
     pub fn from_number(number: u8) -> Option<Self> {
-        [Self::Free, Self::Archived, Self::Moved, Self::Chains, Self::Parts, Self::Nodes]
+        [Self::Free, Self::Archived, Self::Moved, Self::Chains, Self::Parts, Self::Nodes, Self::Lines]
             .get(usize::from(number))
             .copied()
     }
@@ -181,7 +187,8 @@ impl PageLine {
         let sound = &bytes[..8] == PAGE_MAGIC
             && u32_at(bytes, PAGE_CRC_AT) == crc_of(store_id, u64::from(page), &bytes[..PAGE_CRC_AT]);
         let word = u64_at(bytes, 16);
-        let kind = Kind::from_number(word as u8).filter(|_| sound && word >> 9 == 0)?;
+        let kind = Kind::from_number(word as u8);
+        let kind = kind.filter(|kind| sound && word >> 9 == 0 && *kind != Kind::Lines)?;
         Some(Self {
             sequence: u64_at(bytes, 8),
             kind,

@@ -62,4 +62,6 @@ mod table;
 mod walk;
 
 pub use medium::Geometry;
-pub use open::{FRAMES_BYTES_MAX_ORDERED, Opening, buckets_for, limits, limits_ordered, open, open_ordered};
+pub use open::{
+    FRAMES_BYTES_MAX_ORDERED, Opening, buckets_for, limits, limits_ordered, open, open_ordered, stored_bytes,
+};

@@ -7,7 +7,7 @@ use terrace_blocks::{Stored, u32_at, u64_at};
 use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
 use terrace_media::ByteRegion;
 
-use crate::layout::{LINE_BYTES, PageLine, ROOT_BYTES, Root};
+use crate::layout::{EDGE_BYTES, Kind, LINE_BYTES, PageLine, ROOT_BYTES, Root};
 
 /// Bytes for a copy of the manifest.
 const MANIFEST_COPY_BYTES: u64 = 256;
@@ -15,14 +15,17 @@ const MANIFEST_COPY_BYTES: u64 = 256;
 const ROOTS: u64 = 3;
 pub(crate) const COMMITTED: [u64; 2] = [0, 2];
 const COMING: [u64; 1] = [1];
-/// Behind the manifest: how many bytes the store has.
+/// Behind the manifest: how many bytes the store was made with, and has now.
 const SIZE_AT: usize = MANIFEST_BYTES;
 const CRC_AT: usize = SIZE_AT + 16;
+const NOW_AT: usize = CRC_AT + 8;
 const MAGIC: &[u8; 8] = b"TRCSCMM1";
+/// Of a store that has grown. Programs that know of none take its copies for damaged, and leave it alone.
+const GROWN_MAGIC: &[u8; 8] = b"TRCSCMM2";
 /// Bytes of the log's own header, in front of the pages.
 const LOG_HEAD_BYTES: u64 = 128;
 
-/// What a store measures: kept by whoever opens it.
+/// What a store measured when it was made: kept by whoever opens it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes of a page.
@@ -55,6 +58,20 @@ impl Geometry {
         let page = (self.page_bytes + 2 * LINE_BYTES) as u64;
         (self.bytes.saturating_sub(self.front_bytes()) / page) as usize
     }
+    /// Pages of the store when it has so many bytes: what lies in front of them does not change.
+    fn pages_of(&self, bytes: u64) -> usize {
+        let page = self.page_bytes as u64;
+        let grown = bytes.saturating_sub(self.log_at() + LOG_HEAD_BYTES) / page;
+        if bytes > self.bytes { (grown as usize).max(self.pages()) } else { self.pages() }
+    }
+    /// Pages whose lines go into one, its own place among them.
+    fn lines_a_page(&self) -> u32 {
+        ((self.page_bytes - 2 * LINE_BYTES) / (2 * LINE_BYTES)) as u32
+    }
+    /// The page that has the line of this one, if that is not in front of the pages.
+    fn lines_page(&self, page: u32) -> Option<u32> {
+        page.checked_sub(self.pages() as u32).map(|beyond| page - beyond % self.lines_a_page())
+    }
     /// The least bytes with so many pages.
     pub fn least_bytes(&self, pages: usize) -> u64 {
         self.front_bytes() + (pages * (self.page_bytes + 2 * LINE_BYTES)) as u64
@@ -68,6 +85,15 @@ pub struct Medium<R> {
     pub geometry: Geometry,
     pub store_id: u64,
     pages_at: u64,
+    /// Bytes that the store has now.
+    bytes: u64,
+    /// And pages: worked out once, for look-ups ask for it.
+    pages: usize,
+}
+
+impl<R> Medium<R> {
+    /// What the manifest takes at the start.
+    pub const MANIFESTS_BYTES: u64 = 2 * MANIFEST_COPY_BYTES;
 }
 
 impl<R: ByteRegion> Medium<R> {
@@ -76,11 +102,33 @@ impl<R: ByteRegion> Medium<R> {
     pub fn new(region: Arc<R>, base: u64, geometry: Geometry, store_id: u64) -> Self {
         assert!(base.is_multiple_of(LINE_BYTES as u64), "a store starts at a line");
         let pages_at = base + geometry.log_at() + LOG_HEAD_BYTES;
-        Self { region, base, geometry, store_id, pages_at }
+        let (bytes, pages) = (geometry.bytes, geometry.pages());
+        let mut medium = Self { region, base, geometry, store_id, pages_at, bytes, pages };
+        if let Some(bytes) = medium.stored_size() {
+            (medium.bytes, medium.pages) = (bytes, geometry.pages_of(bytes));
+        }
+        medium
+    }
+    /// Pages that it has.
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+    /// Whether a page has lines of pages.
+    pub fn is_lines(&self, page: u32) -> bool {
+        self.geometry.lines_page(page) == Some(page)
+    }
+    /// The pages that have lines.
+    pub fn lines_pages(&self) -> impl Iterator<Item = u32> {
+        let made = self.geometry.pages();
+        (made..self.pages).step_by(self.geometry.lines_a_page() as usize).map(|page| page as u32)
+    }
+    /// Where in the region the store starts, and how long it is.
+    pub fn area(&self) -> (u64, u64) {
+        (self.base, self.bytes)
     }
     /// Where in the region the log's area starts, and how long it is.
     pub fn log_area(&self) -> (u64, u64) {
-        let pages = self.geometry.pages() as u64 * self.geometry.page_bytes as u64;
+        let pages = self.pages as u64 * self.geometry.page_bytes as u64;
         (self.base + self.geometry.log_at(), LOG_HEAD_BYTES + pages)
     }
     /// Where a byte of the log's area lies, from the first page on.
@@ -100,7 +148,7 @@ impl<R: ByteRegion> Medium<R> {
     #[inline]
     pub fn page_of(&self, place: u64) -> Option<u32> {
         let page = place / self.geometry.page_bytes as u64;
-        (page < self.geometry.pages() as u64).then_some(page as u32)
+        (page < self.pages as u64).then_some(page as u32)
     }
     /// Bytes from a place to where what its page holds must end.
     #[inline]
@@ -114,7 +162,11 @@ impl<R: ByteRegion> Medium<R> {
         self.base + self.geometry.buckets_at() + bucket * 8
     }
     fn line_at(&self, page: u32, copy: u64) -> u64 {
-        self.base + self.geometry.lines_at() + (u64::from(page) * 2 + copy) * LINE_BYTES as u64
+        let (first, number) = match self.geometry.lines_page(page) {
+            None => (self.base + self.geometry.lines_at(), page),
+            Some(lines) => (self.at(self.page_at(lines)) + EDGE_BYTES as u64, page - lines),
+        };
+        first + (u64::from(number) * 2 + copy) * LINE_BYTES as u64
     }
     pub(crate) fn root_at(&self, copy: u64) -> u64 {
         self.base + self.geometry.roots_at() + copy * ROOT_BYTES as u64
@@ -122,6 +174,11 @@ impl<R: ByteRegion> Medium<R> {
 
     /// What the newer of a page's two lines says that holds together.
     pub fn page_line(&self, page: u32) -> Option<PageLine> {
+        if self.is_lines(page) {
+            let line =
+                PageLine { kind: Kind::Lines, is_exact: true, deadline: u64::MAX, ..PageLine::default() };
+            return Some(line);
+        }
         let copies = [0, 1].map(|copy| {
             let mut bytes = [0; LINE_BYTES];
             self.region.read(self.line_at(page, copy), &mut bytes);
@@ -163,15 +220,71 @@ impl<R: ByteRegion> Medium<R> {
         }
     }
 
-    /// Makes durable what a dead process had stored of all that lies in front of the pages, the hash table left out.
+    /// Makes durable what a dead process had stored of all that lies in front of the pages, the hash table left out, and of other lines.
     pub fn secure_front(&self) {
         let front = self.geometry.buckets_at() as usize;
         self.region.flush(self.base, front);
+        self.secure_lines();
         self.region.fence();
     }
 
+    fn secure_lines(&self) {
+        for page in self.lines_pages() {
+            self.region.flush(self.at(self.page_at(page)), self.geometry.page_bytes);
+        }
+    }
+
+    /// Whether so many bytes are more than it has by a page that takes records.
+    pub fn gains_by(&self, bytes: u64) -> bool {
+        (self.pages..self.geometry.pages_of(bytes)).any(|page| !self.is_lines(page as u32))
+    }
+    /// Makes it so many bytes long; all of that is durable when it returns. The size counts that the manifest's copies say, and says so
+    /// when all that it takes in is there: lines of pages, and blank headers for the log. The log learns it afterwards.
+    ///
+    /// # Errors
+    /// The region's: then nothing has changed.
+    pub fn grow(&mut self, bytes: u64) -> io::Result<()> {
+        let Some(manifest) = self.stored_manifest() else { return Ok(()) };
+        let end = self.base + bytes;
+        if self.region.len() < end {
+            self.region.resize(end)?;
+        }
+        let before = self.pages;
+        (self.bytes, self.pages) = (bytes, self.geometry.pages_of(bytes));
+        for page in before as u32..self.pages as u32 {
+            self.make_page(page);
+        }
+        self.region.fence();
+        self.save_manifest(&manifest.encode());
+        Ok(())
+    }
+    /// A page that nobody knows of yet. Whatever a longer file had there, the log finds no header.
+    fn make_page(&self, page: u32) {
+        let first = self.at(self.page_at(page));
+        for at in [first, first + (self.geometry.page_bytes - EDGE_BYTES) as u64] {
+            let mut edge = [0; EDGE_BYTES];
+            self.region.read(at, &mut edge);
+            if edge != [0; EDGE_BYTES] {
+                self.region.write_nt(at, &[0; EDGE_BYTES]);
+            }
+        }
+        if !self.is_lines(page) {
+            let line = PageLine { sequence: 1, deadline: u64::MAX, ..PageLine::default() };
+            let bytes = line.encode(self.store_id, page);
+            for copy in [0, 1] {
+                self.region.write_nt(self.line_at(page, copy), &bytes);
+            }
+        }
+    }
+
+    /// The checksum of the sizes in a manifest's copy.
     fn size_crc(&self, bytes: &[u8]) -> u32 {
-        crc32c::crc32c_append(crc32c::crc32c(&self.store_id.to_le_bytes()), &bytes[SIZE_AT..CRC_AT])
+        let made =
+            crc32c::crc32c_append(crc32c::crc32c(&self.store_id.to_le_bytes()), &bytes[SIZE_AT..CRC_AT]);
+        if bytes[SIZE_AT..].starts_with(MAGIC) {
+            return made;
+        }
+        crc32c::crc32c_append(made, &bytes[NOW_AT..NOW_AT + 8])
     }
     /// Stores the manifest, in one copy after the other; durable when it returns.
     pub fn save_manifest(&self, manifest: &[u8]) {
@@ -180,8 +293,12 @@ impl<R: ByteRegion> Medium<R> {
     fn save_manifest_at(&self, copies: [u64; 2], manifest: &[u8]) {
         let mut copy = [0; MANIFEST_COPY_BYTES as usize];
         copy[..MANIFEST_BYTES].copy_from_slice(&manifest[..MANIFEST_BYTES]);
-        copy[SIZE_AT..SIZE_AT + 8].copy_from_slice(MAGIC);
+        let has_grown = self.bytes > self.geometry.bytes;
+        copy[SIZE_AT..SIZE_AT + 8].copy_from_slice(if has_grown { GROWN_MAGIC } else { MAGIC });
         copy[SIZE_AT + 8..CRC_AT].copy_from_slice(&self.geometry.bytes.to_le_bytes());
+        if has_grown {
+            copy[NOW_AT..NOW_AT + 8].copy_from_slice(&self.bytes.to_le_bytes());
+        }
         let crc = self.size_crc(&copy);
         copy[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
         for number in copies {
@@ -192,13 +309,13 @@ impl<R: ByteRegion> Medium<R> {
     /// Makes both copies the newest one that holds together, the other one first: who stores the next manifest may be cut off in what
     /// would be the only one.
     pub fn agree(&self) {
-        let (first, second) = (self.manifest_copy(0), self.manifest_copy(1));
+        let (first, second) = (self.sized_copy(0), self.sized_copy(1));
         if first == second {
             return;
         }
-        let sequence = |copy: &Option<Manifest>| copy.map(|manifest| manifest.sequence);
-        let (newest, older) = if sequence(&first) >= sequence(&second) { (first, 1) } else { (second, 0) };
-        if let Some(manifest) = newest {
+        let rank = |copy: &Option<(Manifest, u64)>| copy.map(|(manifest, size)| (manifest.sequence, size));
+        let (newest, older) = if rank(&first) >= rank(&second) { (first, 1) } else { (second, 0) };
+        if let Some((manifest, _)) = newest {
             self.save_manifest_at([older, 1 - older], &manifest.encode());
         }
     }
@@ -220,12 +337,31 @@ impl<R: ByteRegion> Medium<R> {
         })
     }
     fn manifest_copy(&self, number: u64) -> Option<Manifest> {
+        self.sized_copy(number).map(|(manifest, _)| manifest)
+    }
+    /// How many bytes the store has, as a copy of the manifest says that holds together. Of two the higher one counts, whatever else they
+    /// say: a size is stored when all that it takes in is there, and none gets smaller.
+    pub fn stored_size(&self) -> Option<u64> {
+        [self.sized_copy(0), self.sized_copy(1)].into_iter().flatten().map(|(_, size)| size).max()
+    }
+    /// A copy of the manifest, and the size that it says, if it holds together.
+    fn sized_copy(&self, number: u64) -> Option<(Manifest, u64)> {
         let mut copy = [0; MANIFEST_COPY_BYTES as usize];
         self.region.read(self.base + number * MANIFEST_COPY_BYTES, &mut copy);
-        let sound = &copy[SIZE_AT..SIZE_AT + 8] == MAGIC
-            && u32_at(&copy, CRC_AT) == self.size_crc(&copy)
-            && u64_at(&copy, SIZE_AT + 8) == self.geometry.bytes;
-        Manifest::decode(&copy[..MANIFEST_BYTES]).filter(|_| sound)
+        let made = u64_at(&copy, SIZE_AT + 8);
+        let bytes = match &copy[SIZE_AT..SIZE_AT + 8] {
+            magic if magic == MAGIC => made,
+            magic if magic == GROWN_MAGIC => u64_at(&copy, NOW_AT),
+            _ => return None,
+        };
+        let sound =
+            u32_at(&copy, CRC_AT) == self.size_crc(&copy) && made == self.geometry.bytes && bytes >= made;
+        Manifest::decode(&copy[..MANIFEST_BYTES]).filter(|_| sound).map(|manifest| (manifest, bytes))
+    }
+    /// Whether nothing in front of the pages, or among their lines, keeps the store from being opened.
+    pub fn is_whole(&self) -> bool {
+        let has_line = |page: usize| self.page_line(page as u32).is_some();
+        self.newest_root().is_some() && (0..self.pages).all(has_line)
     }
     /// Whether the store was never open: its first manifest was not stored whole in both copies.
     ///

@@ -45,6 +45,8 @@ const BYTES_A_BUCKET_MAX: u64 = 64 << 10;
 pub struct Opening<'a> {
     /// What it measures; kept by whoever opens it.
     pub geometry: Geometry,
+    /// Bytes that it is to have from the start of its area on: a store that has fewer grows, if the region does.
+    pub wanted_bytes: u64,
     /// DRAM for records that the hash table does not lead to yet.
     pub dram_bytes: u64,
     /// The store's identity, part of every checksum.
@@ -78,9 +80,13 @@ fn frame_bytes(geometry: Geometry) -> usize {
 
 /// As many as DRAM has room for, and as half of the pages would fill.
 fn frames_of(geometry: Geometry, dram_bytes: u64) -> usize {
+    frames_in(geometry, geometry.pages(), dram_bytes)
+}
+
+fn frames_in(geometry: Geometry, pages: usize, dram_bytes: u64) -> usize {
     let frame = frame_bytes(geometry);
     let most = (dram_bytes.min(FRAMES_BYTES_MAX) / frame as u64) as usize;
-    most.min(geometry.pages() * geometry.page_bytes / 2 / frame).max(FRAMES_MIN)
+    most.min(pages * geometry.page_bytes / 2 / frame).max(FRAMES_MIN)
 }
 
 /// The longest things that a store of nodes takes.
@@ -123,7 +129,8 @@ fn open_with<T: Directory<AnyRegion>>(
     directory: impl FnOnce(Arc<Medium<AnyRegion>>, KeyHasher) -> T,
     front: T::Front,
 ) -> Result<Box<dyn Store>, StoreError> {
-    let Opening { geometry, dram_bytes, store_id, fresh, mut machine, description, progress } = opening;
+    let Opening { geometry, wanted_bytes, dram_bytes, store_id, fresh, mut machine, description, progress } =
+        opening;
     if !geometry.page_bytes.is_power_of_two() || geometry.page_bytes < 16 * LINE_BYTES {
         return Err(StoreError::Options(format!(
             "pages of {} bytes: give a power of two, {} at least",
@@ -145,7 +152,14 @@ fn open_with<T: Directory<AnyRegion>>(
             geometry.bytes
         )));
     }
-    let medium = Arc::new(Medium::new(region.clone(), base, geometry, store_id));
+    let mut medium = Medium::new(region.clone(), base, geometry, store_id);
+    if region.len() < base + medium.area().1 {
+        return Err(StoreError::Options(format!(
+            "{description}: {} bytes, and the store has grown to {}; nothing was changed",
+            region.len() - base,
+            medium.area().1
+        )));
+    }
     let is_new =
         medium.is_new().map_err(|error| StoreError::Corrupt(format!("{error}; nothing was changed")))?;
     if is_new && !fresh {
@@ -154,9 +168,12 @@ fn open_with<T: Directory<AnyRegion>>(
     medium.secure_front();
     medium.agree();
     let manifest = medium.stored_manifest().unwrap_or_default();
-    let (start, bytes) = medium.log_area();
-    let device = ByteLog::new(region.clone(), start, bytes);
     let options = LogOptions { block_bytes: geometry.page_bytes, store_id };
+    if !is_new {
+        grow(&mut medium, wanted_bytes.min(BYTES_MAX), options, manifest.log_floor, &description)?;
+    }
+    let medium = Arc::new(medium);
+    let device = log_of(&medium);
     let (log, replay) = if is_new {
         (Log::create(device, options).map_err(log_error)?, None)
     } else {
@@ -166,10 +183,14 @@ fn open_with<T: Directory<AnyRegion>>(
     };
     machine.immediate = true;
     // A session that writes holds a page, and one in reserve.
-    machine.sessions = machine.sessions.min(geometry.pages() / 5).max(1);
+    machine.sessions = machine.sessions.min(medium.pages() / 5).max(1);
     let directory = Arc::new(directory(medium.clone(), machine.hasher));
     let front = Arc::new(front);
-    let dram = Arc::new(Dram::new(frames_of(geometry, dram_bytes), frame_bytes(geometry), T::FEW_BYTES));
+    let dram = Arc::new(Dram::new(
+        frames_in(geometry, medium.pages(), dram_bytes),
+        frame_bytes(geometry),
+        T::FEW_BYTES,
+    ));
     let space =
         ScmSpace::new(medium, directory.clone(), front.clone(), dram.clone(), log.clone(), description);
     if is_new {
@@ -182,6 +203,47 @@ fn open_with<T: Directory<AnyRegion>>(
     let machine: Arc<ScmMachine<T>> =
         Machine::open(machine, index, space, Some((log, replay)), manifest, progress)?;
     Ok(Box::new(StoreHandle(machine)))
+}
+
+/// The log's area.
+pub(crate) fn log_of<R: ByteRegion>(medium: &Medium<R>) -> ByteLog<R> {
+    let (start, bytes) = medium.log_area();
+    ByteLog::new(medium.region.clone(), start, bytes).that_grows()
+}
+
+/// Makes a store longer that is asked to be, as far as its region can be. What would be refused is left as it is.
+fn grow<R: ByteRegion>(
+    medium: &mut Medium<R>,
+    wanted: u64,
+    options: LogOptions,
+    log_floor: u64,
+    description: &str,
+) -> Result<(), StoreError> {
+    let (base, before) = medium.area();
+    let Some(longest) = medium.region.len_max() else { return Ok(()) };
+    let wanted = wanted.min(longest.max(medium.region.len()).saturating_sub(base));
+    if !medium.gains_by(wanted) || !medium.is_whole() {
+        return Ok(());
+    }
+    terrace_log::verify(log_of(medium), options, log_floor, |_| {}).map_err(log_error)?;
+    medium.grow(wanted).map_err(StoreError::io(format!(
+        "{description}: growing from {before} to {wanted} bytes (asked for less, it opens as it is)"
+    )))?;
+    tracing::info!("pmem: the store has grown from {before} to {wanted} bytes");
+    Ok(())
+}
+
+/// How many bytes the store at byte `base` of a region has, as its manifest says; `None` if no copy of that holds together.
+pub fn stored_bytes<R: ByteRegion>(
+    region: &Arc<R>,
+    base: u64,
+    geometry: Geometry,
+    store_id: u64,
+) -> Option<u64> {
+    if region.len() < base + Medium::<R>::MANIFESTS_BYTES {
+        return None;
+    }
+    Medium::new(region.clone(), base, geometry, store_id).stored_size()
 }
 
 fn log_error(error: LogError) -> StoreError {

@@ -70,7 +70,7 @@ impl Pages {
         let page = self.page(number);
         page.sequence.store(line.sequence, Relaxed);
         page.generation.store(line.generation, Relaxed);
-        let is_free = line.kind == Kind::Free;
+        let is_free = line.kind.holds_nothing();
         page.live.store(if is_free { 0 } else { line.live as i64 }, Relaxed);
         let is_exact = is_exact && line.is_exact;
         page.is_exact.store(is_exact || is_free, Relaxed);
@@ -147,7 +147,7 @@ impl Pages {
     }
     /// Whether what is live in some page is an estimate.
     pub fn has_unknown(&self) -> bool {
-        self.table.iter().any(|page| page.kind() != Kind::Free && !page.is_exact.load(Relaxed))
+        self.table.iter().any(|page| !page.kind().holds_nothing() && !page.is_exact.load(Relaxed))
     }
     /// How many were gone through since the store was opened.
     pub fn scanned(&self) -> Scanned {

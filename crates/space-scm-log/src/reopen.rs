@@ -24,6 +24,9 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
                 )));
             };
             self.pages.take(page, &line, manifest.clean);
+            if line.kind == Kind::Lines {
+                self.note_scanned(self.medium.page_at(page));
+            }
         }
         for (block, _) in self.log.chained_blocks() {
             self.pages.is_chained(block);

@@ -26,6 +26,7 @@ use crate::dram::Dram;
 use crate::large;
 use crate::layout::{Kind, Leads, PageLine};
 use crate::medium::{Geometry, Medium};
+use crate::open::log_of;
 use crate::space::ScmSpace;
 use crate::table::PmTable;
 use crate::walk::whole;
@@ -44,13 +45,12 @@ pub fn repair<R: ByteRegion>(
     (geometry, store_id): (Geometry, u64),
     hasher: KeyHasher,
 ) -> Result<Vec<String>, StoreError> {
-    let medium = Arc::new(Medium::new(region.clone(), base, geometry, store_id));
+    let medium = Arc::new(Medium::new(region, base, geometry, store_id));
     let lost = |what: &str| StoreError::Corrupt(format!("{what} stands nowhere else"));
     let manifest = medium.stored_manifest().ok_or_else(|| lost("the manifest"))?;
     medium.newest_root().ok_or_else(|| lost("the hash table's root"))?;
-    let (start, bytes) = medium.log_area();
     let options = LogOptions { block_bytes: geometry.page_bytes, store_id };
-    let (log, _) = Log::open(ByteLog::new(region, start, bytes), options, manifest.log_floor, 1)
+    let (log, _) = Log::open(log_of(&medium), options, manifest.log_floor, 1)
         .map_err(|error| StoreError::Corrupt(error.to_string()))?;
     let table = Arc::new(PmTable::new(medium.clone(), hasher));
     let mut done = Vec::new();
@@ -83,7 +83,7 @@ fn lost_lines<R: ByteRegion>(
     table: &PmTable<R>,
     log: &Log<ByteLog<R>>,
 ) -> Result<Vec<(u32, Kind)>, StoreError> {
-    let mut lost: BTreeMap<u32, Kind> = (0..medium.geometry.pages() as u32)
+    let mut lost: BTreeMap<u32, Kind> = (0..medium.pages() as u32)
         .filter(|page| medium.page_line(*page).is_none())
         .map(|page| (page, Kind::Free))
         .collect();
@@ -153,7 +153,7 @@ impl<R: ByteRegion> ScmSpace<R, PmTable<R>> {
             self.make_room(&mut keeper)?;
         }
         for page in 0..self.pages.table.len() as u32 {
-            if self.pages.page(page).kind() != Kind::Free {
+            if !self.pages.page(page).kind().holds_nothing() {
                 self.pages.page(page).is_exact.store(false, Relaxed);
                 self.pages.save(&self.medium, page);
             }

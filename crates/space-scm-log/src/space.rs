@@ -112,7 +112,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         log: Log<ByteLog<R>>,
         description: String,
     ) -> Self {
-        let pages = Arc::new(Pages::new(medium.geometry.pages()));
+        let pages = Arc::new(Pages::new(medium.pages()));
         log.archive_to(Arc::new(Keeps { medium: medium.clone(), pages: pages.clone() }));
         Self {
             medium,
@@ -186,7 +186,8 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     }
     /// Bytes that may be live.
     pub(crate) fn capacity_bytes(&self) -> u64 {
-        let pages = self.pages.table.len().saturating_sub(self.reserve_pages()) as u64;
+        let others = self.reserve_pages() + self.medium.lines_pages().count();
+        let pages = self.pages.table.len().saturating_sub(others) as u64;
         // Of short pages what is left at their ends counts more.
         let longest = self.longest() as u64;
         pages * (longest / 100 * T::FULL_PERCENT).min(longest.saturating_sub(LEFT_AT_ENDS))

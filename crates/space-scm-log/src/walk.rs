@@ -67,7 +67,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
                     self.fail(format!("reading page {page}: {error}"));
                 }
             }
-            Kind::Chains | Kind::Nodes | Kind::Parts => {}
+            Kind::Chains | Kind::Nodes | Kind::Parts | Kind::Lines => {}
         }
     }
 

@@ -230,7 +230,12 @@ impl OpenStore {
 const SUPERBLOCK: u64 = terrace_media::SUPERBLOCK_BYTES as u64;
 
 /// Refuses what there is no room for where it lies.
-fn refuse_too_much(what: &str, bytes: u64, before: u64, dir: &std::path::Path) -> Result<(), StoreError> {
+pub(crate) fn refuse_too_much(
+    what: &str,
+    bytes: u64,
+    before: u64,
+    dir: &std::path::Path,
+) -> Result<(), StoreError> {
     let more = bytes.saturating_sub(before);
     let free = terrace_media::detect(dir).map_or(u64::MAX, |place| place.free_bytes);
     if more <= free {

@@ -25,7 +25,7 @@ pub(crate) type Bonsai = InLog<true>;
 const INDEX: &str = "clht";
 
 impl<const IS_ORDERED: bool> InLog<IS_ORDERED> {
-    /// What a store of these sizes measures, in a medium of so many bytes.
+    /// What a store of these sizes measured when it was made, in a medium of so many bytes.
     pub(crate) fn geometry(sizes: &tiered::Sizes, media_bytes: u64) -> Geometry {
         let bytes = media_bytes.saturating_sub(SUPERBLOCK_BYTES as u64);
         let page_bytes = sizes.block_bytes as usize;
@@ -60,6 +60,7 @@ pub(crate) fn open<const IS_ORDERED: bool>(
 impl<const IS_ORDERED: bool> Engine for InLog<IS_ORDERED> {
     const NAME: &'static str = if IS_ORDERED { "bonsai" } else { "scmkv" };
     const HAS_LOG: bool = false;
+    const GROWS_WHEN_OPENED: bool = true;
 
     fn buckets(options: &Options, media_bytes: u64) -> Option<u64> {
         (!IS_ORDERED).then(|| terrace_space_scm_log::buckets_for(options.expected_records, media_bytes))
@@ -79,13 +80,14 @@ impl<const IS_ORDERED: bool> Engine for InLog<IS_ORDERED> {
     }
     fn stored_tier_bytes(
         &self,
-        _region: &Arc<AnyRegion>,
-        _start: u64,
-        _superblock: &Superblock,
-        _sizes: &tiered::Sizes,
+        region: &Arc<AnyRegion>,
+        start: u64,
+        superblock: &Superblock,
+        sizes: &tiered::Sizes,
     ) -> Result<Option<u64>, StoreError> {
-        // It has the size that it was made with.
-        Ok(None)
+        let geometry = Self::geometry(sizes, superblock.media_bytes);
+        let store_id = tiered::store_id(superblock);
+        Ok(terrace_space_scm_log::stored_bytes(region, start, geometry, store_id))
     }
     fn open_block(
         &self,
@@ -105,10 +107,21 @@ impl<const IS_ORDERED: bool> Engine for InLog<IS_ORDERED> {
         assembly: Assembly<'_>,
     ) -> Result<Box<dyn Store>, StoreError> {
         let Assembly {
-            sizes, media_bytes, dram_bytes, store_id, fresh, machine, description, progress, ..
+            sizes,
+            media_bytes,
+            pmem_wanted,
+            dram_bytes,
+            store_id,
+            fresh,
+            machine,
+            description,
+            progress,
+            ..
         } = assembly;
         let geometry = Self::geometry(&sizes, media_bytes);
-        let opening = Opening { geometry, dram_bytes, store_id, fresh, machine, description, progress };
+        let wanted_bytes = pmem_wanted.saturating_sub(SUPERBLOCK_BYTES as u64);
+        let opening =
+            Opening { geometry, wanted_bytes, dram_bytes, store_id, fresh, machine, description, progress };
         if IS_ORDERED {
             terrace_space_scm_log::open_ordered(region, base, opening)
         } else {

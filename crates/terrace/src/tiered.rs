@@ -42,6 +42,9 @@ pub(crate) trait Engine {
     /// Whether its records need a log beside them.
     const HAS_LOG: bool = true;
 
+    /// Whether a store in byte-addressable memory grows when it is opened with more of that.
+    const GROWS_WHEN_OPENED: bool = false;
+
     /// Buckets of the hash table of a new store of it, if it keeps one of a fixed size.
     fn buckets(_options: &Options, _media_bytes: u64) -> Option<u64> {
         None
@@ -108,6 +111,8 @@ pub(crate) struct Assembly<'a> {
     pub sizes: Sizes,
     /// Bytes of the medium, as the store was made with.
     pub media_bytes: u64,
+    /// Bytes of byte-addressable memory that are asked for.
+    pub pmem_wanted: u64,
     /// DRAM for records.
     pub dram_bytes: u64,
     /// Whether that bounds the index too.
@@ -153,6 +158,7 @@ impl<E: Engine> Opening<'_, E> {
         let assembly = Assembly {
             sizes: *stored,
             media_bytes: superblock.media_bytes,
+            pmem_wanted: options.pmem.as_ref().map_or(0, |tier| tier.bytes),
             dram_bytes: sizes::dram_for_records(options),
             dram_with_index: options.dram_records.is_none(),
             store_id: store_id(superblock),

@@ -43,6 +43,7 @@ pub fn make(making: &Making) -> anyhow::Result<Box<dyn Store>> {
     let region = AnyRegion::of(HeapRegion::new(geometry.bytes).context("memory for a store")?);
     let opening = Opening {
         geometry,
+        wanted_bytes: 0,
         dram_bytes,
         store_id: STORE_ID,
         fresh: true,

@@ -70,7 +70,7 @@ pub struct ServeArgs {
     /// Bound on the records in DRAM alone, instead of --dram
     #[arg(long, value_name = "SIZE")]
     pub dram_records: Option<Size>,
-    /// Byte-addressable lower tier: DAX, device DAX, a NUMA or CXL node; of a store that is there CONFIG SET pmem-size changes it, if it is a file. Several of one size, with commas, are striped
+    /// Byte-addressable lower tier: DAX, device DAX, a NUMA or CXL node; of a store that is there CONFIG SET pmem-size changes it, if it is a file, and engines scmkv and bonsai grow when started with more. Several of one size, with commas, are striped
     #[arg(long, value_name = "SIZE[@PATH|@node:N],…")]
     pub pmem: Option<TierSpec>,
     /// Block lower tier; of a store that is there CONFIG SET ssd-size changes it [default, without --pmem: 75% of the free space at --dir, at most 16 times --dram]

@@ -104,6 +104,7 @@ const OF_DEAD_PROCESSES: &str = "it makes safe what a dead process left in cache
 const BEFORE_THE_LOCK: &str = "the fence of the edit that follows covers it; here the key is not locked while a long copy becomes durable";
 const CREATION: &str = "the fences of what is made next cover it, before the manifest makes the store known";
 const STUDY: &str = "part of a study of what a look-up costs, which makes a table that no store has";
+const OF_GROWTH: &str = "of a store that has grown: the histories of `scmkv-grown` reach it";
 const NO_CRASH_HERE: &str = "an opening that finds no page for its table does it, which these histories do not meet: the test \
                              `a_store_whose_pages_deletes_have_taken_is_opened_again` does";
 
@@ -342,6 +343,9 @@ pub(super) const REASONS: &[Reason] = &[
     of_tac("pmem-slots/medium.rs resize resize", CUT_AGAIN),
     of_tac("blocks/size.rs grow sync", LENGTH_STAYS),
     of_tac("blocks/size.rs cut sync", CUT_AGAIN),
+    of_scm("space-scm-log/medium.rs secure_lines ", None, OF_GROWTH),
+    of_scm("space-scm-log/medium.rs grow ", None, OF_GROWTH),
+    of_scm("space-scm-log/medium.rs make_page ", None, OF_GROWTH),
     of_scm("log/log.rs create sync 1", None, BLOCK_MEDIA),
     of_scm("log/log.rs create sync 2", None, BLOCK_MEDIA),
     of_scm("log/log.rs reclaim sync 1", None, BLOCK_MEDIA),

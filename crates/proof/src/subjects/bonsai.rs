@@ -6,7 +6,7 @@ use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Store, StoreError};
 use terrace_media::AnyRegion;
 use terrace_media_sim::SimRegion;
-use terrace_space_scm_log::{Geometry, Opening, limits_ordered, open_ordered};
+use terrace_space_scm_log::{Geometry, Opening, limits_ordered, open_ordered, stored_bytes};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
 
 use super::cut;
@@ -20,6 +20,8 @@ pub enum Bonsai {
     Colliding,
     /// In memory that is striped over devices.
     Striped,
+    /// In a store that each opening makes longer, until its region ends.
+    Grown,
 }
 
 /// Devices of striped memory.
@@ -29,6 +31,10 @@ const DEVICES: u64 = 4;
 const PAGE_BYTES: usize = 2048;
 const BYTES: u64 = 80 << 10;
 const DRAM_BYTES: u64 = 8 * PAGE_BYTES as u64;
+
+/// Of a store that grows: by so much each time, and at most. Lines of fifteen pages go into one, so that there are two of those.
+const GROWTH: u64 = 6 * PAGE_BYTES as u64;
+const GROWN_BYTES: u64 = BYTES + 4 * GROWTH;
 
 const GEOMETRY: Geometry = Geometry { page_bytes: PAGE_BYTES, buckets: 0, bytes: BYTES };
 
@@ -50,21 +56,23 @@ impl Subject for Bonsai {
         let limits = limits_ordered(GEOMETRY, DRAM_BYTES);
         let (inline_bytes, large_bytes) = (limits.inline_bytes, limits.inline_bytes * 5);
         assert!(large_bytes as u64 <= limits.value_bytes, "large values fit");
-        Shape { data_bytes: BYTES as usize, log_bytes: 0, inline_bytes, large_bytes }
+        let data_bytes = if matches!(self, Self::Grown) { GROWN_BYTES } else { BYTES } as usize;
+        Shape { data_bytes, log_bytes: 0, inline_bytes, large_bytes }
     }
 
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
         let mut shared = opening("bonsai", media, how);
         match self {
-            Self::Plain => open_with(media, shared),
+            Self::Plain => open_with(media, shared, false),
+            Self::Grown => open_with(media, shared, true),
             Self::Colliding => {
                 shared.machine.hasher = KeyHasher::with_few_bits(7, 1);
-                open_with(media, shared)
+                open_with(media, shared, false)
             }
             Self::Striped => {
                 let striped =
                     cut::striped(memory(media)?, DEVICES).map_err(StoreError::io("cutting the region"))?;
-                open_on(&striped, shared)
+                open_on(&striped, shared, BYTES)
             }
         }
     }
@@ -80,16 +88,21 @@ fn memory(media: &Media) -> Result<&SimRegion, StoreError> {
 fn open_with(
     media: &Media,
     shared: terrace_space_hybrid_log::Opening<'static>,
+    grows: bool,
 ) -> Result<Box<dyn Store>, StoreError> {
-    open_on(&AnyRegion::of(memory(media)?.clone()), shared)
+    let region = AnyRegion::of(memory(media)?.clone());
+    let stored = stored_bytes(&region, 0, GEOMETRY, shared.sizes.store_id).filter(|_| grows);
+    open_on(&region, shared, stored.map_or(BYTES, |bytes| (bytes + GROWTH).min(GROWN_BYTES)))
 }
 
 fn open_on(
     region: &Arc<AnyRegion>,
     shared: terrace_space_hybrid_log::Opening<'static>,
+    wanted_bytes: u64,
 ) -> Result<Box<dyn Store>, StoreError> {
     let opening = Opening {
         geometry: GEOMETRY,
+        wanted_bytes,
         dram_bytes: DRAM_BYTES,
         store_id: shared.sizes.store_id,
         fresh: shared.fresh,

@@ -14,7 +14,7 @@ use terrace_testkit::sweep::{MediaKind, Subject};
 pub use bonsai::Bonsai;
 pub use heap::{HeapColliding, HeapHybrid, HeapObject, HeapPersistent, HeapResized};
 pub use hetermm::Hetermm;
-pub use scm::{ScmColliding, Scmkv};
+pub use scm::{ScmColliding, ScmGrown, Scmkv};
 pub use tac::{Tac, TacColliding, TacMoving, TacPlaced, TacReading, TacResized, TacSmall};
 pub use tiny::sizes;
 
@@ -37,12 +37,14 @@ pub const WITH_BLOCKS: &[Named] = &[SUBJECTS[0], SUBJECTS[1]];
 /// What the crash sweep knows beside them, by name: engines opened in other ways, that all else need not be done to, too.
 const OTHERS: &[Named] = &[
     ("bonsai-colliding", &Bonsai::Colliding),
+    ("bonsai-grown", &Bonsai::Grown),
     ("bonsai-striped", &Bonsai::Striped),
     ("heap-colliding", &HeapColliding),
     ("heap-object", &HeapObject),
     ("heap-object-resized", &HeapResized(HeapObject)),
     ("heap-resized", &HeapResized(HeapHybrid)),
     ("scmkv-colliding", &ScmColliding),
+    ("scmkv-grown", &ScmGrown),
     ("tac-colliding", &TacColliding),
     ("tac-moving", &TacMoving),
     ("tac-placed", &TacPlaced),

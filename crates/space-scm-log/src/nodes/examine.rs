@@ -96,7 +96,7 @@ impl<R: ByteRegion> Nodes<R> {
         progress: &dyn Fn(u64, u64),
     ) -> BTreeMap<(u8, Vec<u8>), Found> {
         let mut nodes: BTreeMap<(u8, Vec<u8>), Found> = BTreeMap::new();
-        let pages = self.medium.geometry.pages() as u32;
+        let pages = self.medium.pages() as u32;
         for page in 0..pages {
             if page % 64 == 0 {
                 progress(u64::from(page), u64::from(pages));

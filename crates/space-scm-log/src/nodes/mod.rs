@@ -77,7 +77,7 @@ impl<R: ByteRegion> Nodes<R> {
         let entries = layout::entries_of(page_bytes);
         let slot_bytes = layout::slot_bytes(entries);
         let per_page = (page_bytes - 2 * EDGE_BYTES) / slot_bytes;
-        let slots = Slots::new(medium.geometry.pages(), per_page);
+        let slots = Slots::new(medium.pages(), per_page);
         let texts = Mutex::default();
         let cursors = Cursors::default();
         Self { medium, hasher, tree: BTree::new(), slots, entries, slot_bytes, texts, cursors }

@@ -128,7 +128,7 @@ impl<R: ByteRegion> Nodes<R> {
         let mut slot_bytes = vec![0; self.slot_bytes];
         while let Some(slot) = next.filter(|_| fence.len() < bytes as usize) {
             let (page, _) = self.slots.page_of(slot);
-            if page as usize >= self.medium.geometry.pages() {
+            if page as usize >= self.medium.pages() {
                 return None;
             }
             self.medium.region.read(self.medium.at(self.place_of_slot(slot)), &mut slot_bytes);

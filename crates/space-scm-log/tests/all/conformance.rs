@@ -49,6 +49,7 @@ impl Made {
         let clock: Arc<dyn Clock> = self.clock.clone();
         let opening = Opening {
             geometry: self.geometry,
+            wanted_bytes: 0,
             dram_bytes: DRAM_BYTES,
             store_id: 3,
             fresh,

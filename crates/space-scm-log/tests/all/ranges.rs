@@ -24,6 +24,7 @@ const ROUNDS: u64 = 6;
 fn open_store(region: &Arc<AnyRegion>, page_bytes: usize, fresh: bool) -> Box<dyn Store> {
     let opening = Opening {
         geometry: Geometry { page_bytes, buckets: 0, bytes: REGION_BYTES },
+        wanted_bytes: 0,
         dram_bytes: 1 << 20,
         store_id: 3,
         fresh,

@@ -73,6 +73,7 @@ pub fn open_at(region: impl ByteRegion, fresh: bool, now_ms: u64) -> Box<dyn Sto
     };
     let opening = Opening {
         geometry: geometry(),
+        wanted_bytes: 0,
         dram_bytes: 8 * geometry().page_bytes as u64,
         store_id: STORE_ID,
         fresh,

@@ -298,17 +298,25 @@ fn on_mapped<R: ByteRegion>(
         return super::heap_index::run(Arc::new(region), &superblock, &sizes, about, options);
     }
     if superblock.engine == Scm::NAME || superblock.engine == Bonsai::NAME {
-        let about = about(&superblock, &sizes, &format!("{} (byte-addressable media)", path.display()));
-        if region.len() < superblock.media_bytes {
+        let region = Arc::new(region);
+        let stored = terrace_space_scm_log::stored_bytes(
+            &region,
+            SUPERBLOCK_BYTES as u64,
+            // Of both engines: the hash table has no say in where the manifest is.
+            Scm::geometry(&sizes, superblock.media_bytes),
+            tiered::store_id(&superblock),
+        );
+        let recorded = stored.map_or(superblock.media_bytes, |bytes| bytes + SUPERBLOCK_BYTES as u64);
+        if region.len() < recorded {
             let text = format!(
-                "{}: {} bytes, and {} are recorded: it was truncated",
+                "{}: {} bytes, and {recorded} are recorded: it was truncated",
                 path.display(),
                 region.len(),
-                superblock.media_bytes
             );
             return Err(CheckError::Store(StoreError::Corrupt(text)));
         }
-        let region = Arc::new(region);
+        let now = Superblock { media_bytes: recorded, ..superblock.clone() };
+        let about = about(&now, &sizes, &format!("{} (byte-addressable media)", path.display()));
         return if superblock.engine == Scm::NAME {
             super::scm::run(region, &superblock, &sizes, about, options)
         } else {

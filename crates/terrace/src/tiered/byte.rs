@@ -280,6 +280,23 @@ pub(super) fn other_size(tier: &Tier, bytes: u64, block_bytes: u64) -> Option<St
     })
 }
 
+/// Of an engine whose stores grow when they are opened: that one did, or why it has another size than was asked for.
+fn growth(tier: &Tier, (before, now): (u64, u64), block_bytes: u64, can_be: bool) -> Option<String> {
+    let (asked, size) = (human_bytes(tier.bytes), human_bytes(now));
+    // Less than a page and one for its line is nobody's business.
+    if now > before && tier.bytes.abs_diff(now) <= 2 * block_bytes {
+        return Some(format!("pmem  the store grew from {} to {size}", human_bytes(before)));
+    }
+    let why = match tier.bytes > now {
+        true if tier.bytes - now <= 2 * block_bytes => return None,
+        true if !can_be => "this memory can't be resized",
+        true => "the next opening makes it longer",
+        false if now - tier.bytes <= block_bytes => return None,
+        false => "a store of this engine does not shrink; opened with a larger --pmem it grows",
+    };
+    Some(format!("pmem  the store keeps its size, {size}, where {asked} was asked for: {why}"))
+}
+
 /// What a region begins with: a superblock, or none yet.
 pub(super) fn first_page<R: ByteRegion>(
     region: &R,
@@ -376,15 +393,33 @@ fn finish<E: Engine>(
         let tier = engine.stored_tier_bytes(&region, front_bytes, &superblock, &stored)?;
         recorded_bytes(&*region, tier.map(|bytes| front_bytes + bytes), &superblock, &place)?
     };
-    let mut lines = describe(engine, options, &stored, &format!("pmem  {what}"), tier_bytes, fresh);
-    if let (Some(tier), Some(_)) = (&options.pmem, region.len_max()) {
-        lines.extend(other_size(tier, tier_bytes, stored.block_bytes));
+    let memory = format!("pmem  {what}");
+    if let (Some(tier), Some(dir)) = (&options.pmem, path.parent())
+        && E::GROWS_WHEN_OPENED
+        && region.len_max().is_some()
+    {
+        crate::refuse_too_much("PMem", tier.bytes, region.len(), dir)?;
     }
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
     let store = open_with(&options.index, &mut |index| {
         let base = SUPERBLOCK_BYTES as u64;
         opening.assemble(index, |engine, assembly| engine.open_byte(&region, base, assembly))
     })?;
+    let before = tier_bytes;
+    let tier_bytes = match E::GROWS_WHEN_OPENED && !fresh {
+        true => engine
+            .stored_tier_bytes(&region, front_bytes, &superblock, &stored)?
+            .map_or(before, |bytes| front_bytes + bytes),
+        false => before,
+    };
+    let mut lines = describe(engine, options, &stored, &memory, tier_bytes, fresh);
+    if let Some(tier) = options.pmem.as_ref().filter(|_| paths.len() < 2) {
+        lines.extend(match (E::GROWS_WHEN_OPENED, region.len_max()) {
+            (true, longest) => growth(tier, (before, tier_bytes), stored.block_bytes, longest.is_some()),
+            (false, Some(_)) => other_size(tier, tier_bytes, stored.block_bytes),
+            (false, None) => None,
+        });
+    }
     if fresh {
         let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
         write_superblock(&*region, &bytes);
