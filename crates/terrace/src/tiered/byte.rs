@@ -284,13 +284,17 @@ pub(super) fn other_size(tier: &Tier, bytes: u64, block_bytes: u64) -> Option<St
 fn growth(tier: &Tier, (before, now): (u64, u64), block_bytes: u64, can_be: bool) -> Option<String> {
     let (asked, size) = (human_bytes(tier.bytes), human_bytes(now));
     // Less than a page and one for its line is nobody's business.
-    if now > before && tier.bytes.abs_diff(now) <= 2 * block_bytes {
-        return Some(format!("pmem  the store grew from {} to {size}", human_bytes(before)));
+    if now > before {
+        let rest = match tier.bytes.abs_diff(now) > 2 * block_bytes {
+            true => format!(", where {asked} was asked for: the next opening can make it longer"),
+            false => String::new(),
+        };
+        return Some(format!("pmem  the store grew from {} to {size}{rest}", human_bytes(before)));
     }
     let why = match tier.bytes > now {
         true if tier.bytes - now <= 2 * block_bytes => return None,
         true if !can_be => "this memory can't be resized",
-        true => "the next opening makes it longer",
+        true => "it can't be any longer",
         false if now - tier.bytes <= block_bytes => return None,
         false => "a store of this engine does not shrink; opened with a larger --pmem it grows",
     };
