@@ -1,4 +1,4 @@
-//! `terrace check --repair`: lines of pages and buckets that are damaged are made anew from the records.
+//! `terrace check --repair` of a hash table (of nodes: `nodes/repair.rs`): lines of pages and buckets that are damaged are made anew from the records.
 //!
 //! ```text
 //! lines of pages: kinds, by what the table leads to there | records of all pages | damaged buckets: the newest of each key
@@ -31,6 +31,8 @@ use crate::space::ScmSpace;
 use crate::table::PmTable;
 use crate::walk::whole;
 
+pub use crate::nodes::repair::repair_ordered;
+
 /// Frames that nothing is put into.
 const FRAMES: usize = 1;
 
@@ -55,20 +57,10 @@ pub fn repair<R: ByteRegion>(
     let table = Arc::new(PmTable::new(medium.clone(), hasher));
     let mut done = Vec::new();
     let lost_lines = lost_lines(&medium, &table, &log)?;
-    for (page, kind) in &lost_lines {
+    for (page, kind) in &lost_lines.pages {
         medium.save_page_line(*page, &PageLine { kind: *kind, order: 1, ..PageLine::default() });
     }
-    if !lost_lines.is_empty() {
-        let of = |kind: Kind| lost_lines.iter().filter(|(_, found)| *found == kind).count();
-        done.push(format!(
-            "{} lines of pages were made anew: {} of records, {} of chains, {} of large values, {} free or the log's",
-            lost_lines.len(),
-            of(Kind::Moved),
-            of(Kind::Chains),
-            of(Kind::Parts),
-            of(Kind::Free),
-        ));
-    }
+    done.extend(lost_lines.tell((Kind::Chains, "chains")));
     let dram = Arc::new(Dram::new(FRAMES, geometry.page_bytes, 0));
     let front = Arc::new(Clht::with_min_buckets(1));
     let space = ScmSpace::new(medium, table, front, dram, log, String::new());
@@ -77,52 +69,100 @@ pub fn repair<R: ByteRegion>(
     Ok(done)
 }
 
+/// Pages of which both lines are damaged, and what they are as far as is known.
+pub(crate) struct LostLines {
+    pub pages: BTreeMap<u32, Kind>,
+    chained: Vec<(u32, u64)>,
+}
+
+impl LostLines {
+    /// Of none of them anything is known.
+    pub fn new<R: ByteRegion>(medium: &Medium<R>, log: &Log<ByteLog<R>>) -> Self {
+        let lost = (0..medium.pages() as u32).filter(|page| medium.page_line(*page).is_none());
+        Self { pages: lost.map(|page| (page, Kind::Free)).collect(), chained: log.chained_blocks() }
+    }
+    /// Which use of a block a page is, if it is one of the log.
+    pub fn generation(&self, page: u32) -> Option<u64> {
+        self.chained.iter().find(|(block, _)| *block == page).map(|(_, generation)| *generation)
+    }
+    /// Whether a page is a block of the log.
+    pub fn is_chained(&self, page: u32) -> bool {
+        self.generation(page).is_some()
+    }
+    /// Something leads to this place as to what such a page holds.
+    pub fn is<R: ByteRegion>(&mut self, medium: &Medium<R>, place: u64, kind: Kind) {
+        let Some(page) = medium.page_of(place) else { return };
+        // Blocks of the log are the log's, and who has nodes says so itself.
+        if !self.is_chained(page)
+            && let Some(found) = self.pages.get_mut(&page).filter(|found| **found != Kind::Nodes)
+        {
+            *found = kind;
+        }
+    }
+    /// A record is there: so are the parts of its large value.
+    pub fn see_parts<R: ByteRegion>(&mut self, medium: &Medium<R>, view: &RecordView<'_>) {
+        if view.head.meta.kind() == RecordKind::Extent {
+            large::parts(view.value).for_each(|(part, _)| self.is(medium, part, Kind::Parts));
+        }
+    }
+    /// And the log's records are.
+    ///
+    /// # Errors
+    /// The log's.
+    pub fn see_log<R: ByteRegion>(
+        &mut self,
+        medium: &Medium<R>,
+        log: &Log<ByteLog<R>>,
+    ) -> Result<(), StoreError> {
+        for (block, generation) in self.chained.clone() {
+            let walked = log.walk(block, generation, whole, |entry| {
+                let record = entry.bytes.get(SEAL_BYTES..).unwrap_or_default();
+                if let Some(view) = RecordView::decode(record) {
+                    self.see_parts(medium, &view);
+                }
+            });
+            walked.map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        }
+        Ok(())
+    }
+    /// What they are, for people: the directory's own pages by their name.
+    pub fn tell(&self, (own, name): (Kind, &str)) -> Option<String> {
+        let of = |kind: Kind| self.pages.values().filter(|found| **found == kind).count();
+        (!self.pages.is_empty()).then(|| {
+            format!(
+                "{} lines of pages were made anew: {} of records, {} of {name}, {} of large values, {} free or the log's",
+                self.pages.len(),
+                of(Kind::Moved),
+                of(own),
+                of(Kind::Parts),
+                of(Kind::Free),
+            )
+        })
+    }
+}
+
 /// Pages of which both lines are damaged, and what they are by what the table and the log lead to.
 fn lost_lines<R: ByteRegion>(
     medium: &Medium<R>,
     table: &PmTable<R>,
     log: &Log<ByteLog<R>>,
-) -> Result<Vec<(u32, Kind)>, StoreError> {
-    let mut lost: BTreeMap<u32, Kind> = (0..medium.pages() as u32)
-        .filter(|page| medium.page_line(*page).is_none())
-        .map(|page| (page, Kind::Free))
-        .collect();
-    let chained = log.chained_blocks();
-    let mut is = |place: u64, kind: Kind| {
-        let Some(page) = medium.page_of(place) else { return };
-        // Blocks of the log are the log's.
-        if !chained.iter().any(|(block, _)| *block == page) {
-            lost.entry(page).and_modify(|found| *found = kind);
-        }
-    };
-    let parts_of = |view: &RecordView<'_>, is: &mut dyn FnMut(u64, Kind)| {
-        if view.head.meta.kind() == RecordKind::Extent {
-            large::parts(view.value).for_each(|(part, _)| is(part, Kind::Parts));
-        }
-    };
+) -> Result<LostLines, StoreError> {
+    let mut lost = LostLines::new(medium, log);
     let mut bytes = Vec::new();
     for bucket in 0..table.buckets() {
         if let Some(Leads::Chain(place)) = table.leads_of(bucket) {
-            is(place, Kind::Chains);
+            lost.is(medium, place, Kind::Chains);
         }
         for element in table.contents(bucket).elements {
             // Whoever wrote it: entries are found in such a page one by one.
-            is(element.at(), Kind::Moved);
+            lost.is(medium, element.at(), Kind::Moved);
             if let Some(view) = medium.read_entry(element.at(), &mut bytes) {
-                parts_of(&view, &mut is);
+                lost.see_parts(medium, &view);
             }
         }
     }
-    for (block, generation) in &chained {
-        let walked = log.walk(*block, *generation, whole, |entry| {
-            let record = entry.bytes.get(SEAL_BYTES..).unwrap_or_default();
-            if let Some(view) = RecordView::decode(record) {
-                parts_of(&view, &mut is);
-            }
-        });
-        walked.map_err(|error| StoreError::Corrupt(error.to_string()))?;
-    }
-    Ok(lost.into_iter().collect())
+    lost.see_log(medium, log)?;
+    Ok(lost)
 }
 
 impl<R: ByteRegion> ScmSpace<R, PmTable<R>> {

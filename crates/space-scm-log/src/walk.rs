@@ -32,6 +32,22 @@ impl<R: ByteRegion> Medium<R> {
         self.region.read(self.at(place), bytes);
         decode_entry(bytes)
     }
+    /// Visits the entries of a page that hold together, one behind the other.
+    pub fn moved_of(&self, page: u32, mut visit: impl FnMut(u64, &RecordView<'_>)) {
+        let mut place = self.page_at(page) + EDGE_BYTES as u64;
+        let mut bytes = Vec::new();
+        while self.rest_of_page(place) >= FRONT_BYTES {
+            match self.read_entry(place, &mut bytes) {
+                Some(view) => {
+                    let length = ENTRY_HEAD_BYTES + view.head.meta.used_words() * 8;
+                    visit(place, &view);
+                    place += length as u64;
+                }
+                // Damaged, or the end: what comes behind is looked for.
+                None => place += 8,
+            }
+        }
+    }
 }
 
 /// How long an entry of the log is that begins so, if it is a record that is whole.
@@ -45,7 +61,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// Visits the records of a page, and where the entry of each is. Those of a block in a chain, too.
     pub(crate) fn records_of(&self, page: u32, mut visit: impl FnMut(u64, &RecordView<'_>)) {
         match self.pages.page(page).kind() {
-            Kind::Moved => self.moved_of(page, visit),
+            Kind::Moved => self.medium.moved_of(page, visit),
             Kind::Free | Kind::Archived => {
                 let generation = match self.pages.page(page).kind() {
                     Kind::Archived => {
@@ -68,22 +84,6 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
                 }
             }
             Kind::Chains | Kind::Nodes | Kind::Parts | Kind::Lines => {}
-        }
-    }
-
-    fn moved_of(&self, page: u32, mut visit: impl FnMut(u64, &RecordView<'_>)) {
-        let mut place = self.medium.page_at(page) + EDGE_BYTES as u64;
-        let mut bytes = Vec::new();
-        while self.medium.rest_of_page(place) >= FRONT_BYTES {
-            match self.medium.read_entry(place, &mut bytes) {
-                Some(view) => {
-                    let length = ENTRY_HEAD_BYTES + view.head.meta.used_words() * 8;
-                    visit(place, &view);
-                    place += length as u64;
-                }
-                // Damaged, or the end: what comes behind is looked for.
-                None => place += 8,
-            }
         }
     }
 

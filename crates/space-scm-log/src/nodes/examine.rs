@@ -225,7 +225,7 @@ impl<R: ByteRegion> Nodes<R> {
     }
 
     /// Whether an entry that leads to a record is that record's.
-    fn is_of(&self, entry: &Entry, db: u8, view: &RecordView<'_>) -> bool {
+    pub(super) fn is_of(&self, entry: &Entry, db: u8, view: &RecordView<'_>) -> bool {
         let head = &view.head;
         let is_same = head.meta.db() == db && head.version == entry.version;
         is_same && self.hasher.key(db, view.key).hash == entry.key

@@ -217,6 +217,13 @@ impl<R: ByteRegion> Nodes<R> {
         let start = self.place_of_slot(slot) + entry_at(0) as u64;
         self.medium.region.prefetch(self.medium.at(start), self.entries * ENTRY_BYTES);
     }
+    /// The hash of the key of a database's entry.
+    pub(crate) fn hash_of_entry(&self, entry: &Entry, db: u8) -> u64 {
+        match entry.place() {
+            Some(_) => entry.key,
+            None => self.hasher.key(db, &entry.texts().0[..entry.lengths().0]).hash,
+        }
+    }
     /// Shows the entries of a node that count, with the key of each, those that are records first; nothing of one whose key can't be read.
     /// `bytes` is room for that.
     pub(crate) fn each_entry(

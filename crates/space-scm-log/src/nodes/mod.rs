@@ -19,15 +19,19 @@
 //! | `store` | storing that |
 //! | `reopen` | a restart |
 //! | `examine` | reading all of it without opening it |
+//! | `repair`, `damaged`, `mend` | mending it |
 //! | `index` | nodes, and what is in front of them, as the machine sees them |
 
+mod damaged;
 mod dram;
 pub(crate) mod examine;
 mod find;
 mod index;
 mod layout;
+mod mend;
 mod plan;
 mod reopen;
+pub(crate) mod repair;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod shape;

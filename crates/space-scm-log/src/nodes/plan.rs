@@ -178,7 +178,7 @@ impl Working {
 }
 
 /// The entry of a record, if its fields are what an entry holds itself.
-fn inline_of(view: &RecordView<'_>) -> Option<Entry> {
+pub(super) fn inline_of(view: &RecordView<'_>) -> Option<Entry> {
     let head = &view.head;
     let is_plain = head.meta.kind() == RecordKind::Value
         && head.flags == 0

@@ -97,7 +97,8 @@ impl<R: ByteRegion> Nodes<R> {
         self.medium.region.read(self.medium.at(self.place_of_slot(slot)), &mut bytes);
         decode_text(self.of(slot), &bytes).is_some()
     }
-    fn about(&self, slot: u32, meta: &[u8]) -> Option<Static> {
+    /// What of a slot's node does not change, as the copy says that holds together.
+    pub(super) fn about(&self, slot: u32, meta: &[u8]) -> Option<Static> {
         STATIC_AT.iter().find_map(|at| Static::decode(&meta[*at..], self.of(slot)))
     }
     /// The database and the fence of a slot's node, if the tree leads to it.
@@ -151,7 +152,12 @@ impl<R: ByteRegion> Nodes<R> {
     }
     /// The fence of so many bytes and this checksum, if a key of the node begins as it does, but for the last byte: the key that it was
     /// taken from may be gone, and the others begin alike.
-    fn fence_from_keys(&self, slot: u32, bitmap: u64, (length, crc): (usize, u32)) -> Option<Vec<u8>> {
+    pub(super) fn fence_from_keys(
+        &self,
+        slot: u32,
+        bitmap: u64,
+        (length, crc): (usize, u32),
+    ) -> Option<Vec<u8>> {
         let mut found = None;
         self.each_entry(slot, bitmap, &mut Vec::new(), |_, entry| {
             let Some(start) = entry.and_then(|(key, _)| key.get(..length - 1)) else { return };
@@ -312,10 +318,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         let nodes = &self.directory;
         let (mut fps, mut bitmap, mut is_lost) = (seen.fps, seen.bitmap(), seen.is_lost());
         for i in (0..nodes.entries).filter(|i| seen.bitmap() >> i & 1 == 1) {
-            let hash = nodes.entry(slot, i).map(|entry| match entry.place() {
-                Some(_) => entry.key,
-                None => nodes.hasher.key(seen.db(), &entry.texts().0[..entry.lengths().0]).hash,
-            });
+            let hash = nodes.entry(slot, i).map(|entry| nodes.hash_of_entry(&entry, seen.db()));
             match hash {
                 Some(hash) => set_fp(&mut fps, i, fp_of(hash)),
                 None => (bitmap, is_lost) = (bitmap & !(1 << i), true),

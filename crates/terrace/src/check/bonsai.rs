@@ -4,13 +4,18 @@ use std::sync::Arc;
 
 use terrace_engine::hash::KeyHasher;
 use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock};
+use terrace_space_scm_log::Geometry;
 use terrace_space_scm_log::inspect::{Fault, NodeFault, examine_ordered};
+use terrace_space_scm_log::repair::repair_ordered;
 
 use super::{CheckError, CheckOptions, Report};
 use crate::scm::Bonsai;
 use crate::tiered::{self, Sizes};
 
-/// Checks the store in a region.
+/// Where a store starts in its region.
+const BASE: u64 = SUPERBLOCK_BYTES as u64;
+
+/// Checks the store in a region, repairs it if that is asked for and needed, and checks it again.
 pub(super) fn run<R: ByteRegion>(
     region: Arc<R>,
     superblock: &Superblock,
@@ -20,7 +25,33 @@ pub(super) fn run<R: ByteRegion>(
 ) -> Result<Report, CheckError> {
     let ids = (Bonsai::geometry(sizes, superblock.media_bytes), tiered::store_id(superblock));
     let hasher = KeyHasher::new(superblock.hash_seed);
-    let found = examine_ordered(region.clone(), SUPERBLOCK_BYTES as u64, ids, hasher, options.progress);
+    let (mut report, mut is_mendable) = look(region.clone(), ids, hasher, options);
+    if options.repair {
+        if is_mendable {
+            match repair_ordered(region.clone(), BASE, ids, hasher) {
+                Ok(done) => {
+                    (report, is_mendable) = look(region, ids, hasher, options);
+                    report.repairs = done;
+                }
+                Err(error) => report.beyond.push(error.to_string()),
+            }
+        }
+        if !is_mendable || report.beyond.is_empty() {
+            super::repair::tell_limits(&mut report);
+        }
+    }
+    report.about.splice(0..0, about);
+    Ok(report)
+}
+
+/// What is there, and whether something is damaged that a repair makes anew or gives up.
+fn look<R: ByteRegion>(
+    region: Arc<R>,
+    ids: (Geometry, u64),
+    hasher: KeyHasher,
+    options: &CheckOptions<'_>,
+) -> (Report, bool) {
+    let found = examine_ordered(region.clone(), BASE, ids, hasher, options.progress);
     let nodes = found.nodes;
     let what = format!(
         "{} nodes in {} pages, {} slots free, {} with texts of fences; {} entries inline, {} references",
@@ -41,16 +72,9 @@ pub(super) fn run<R: ByteRegion>(
         let told = mended.into_iter().filter(|(count, _)| *count > 0);
         report.notes.extend(told.map(|(count, what)| format!("{count} nodes have {what}")));
     }
-    if options.repair {
-        let text = "a store of engine bonsai can't be repaired yet: nothing was changed";
-        if report.is_clean() {
-            report.notes.push(text.into());
-        } else {
-            report.beyond.push(text.into());
-        }
-    }
-    report.about.splice(0..0, about);
-    Ok(report)
+    let is_mended = |fault: &Fault| matches!(fault, Fault::Node { .. } | Fault::Page { .. } | Fault::Root);
+    let is_mendable = !report.no_manifest && found.faults.iter().any(is_mended);
+    (report, is_mendable)
 }
 
 /// What of a node is not as it should be, for people.
