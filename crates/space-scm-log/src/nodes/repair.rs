@@ -78,7 +78,8 @@ fn nowhere(what: &str) -> StoreError {
 }
 
 /// Repairs the store of nodes that starts at byte `base` of a region; what was done, a line each. What was done stays done if it is cut off,
-/// and doing it again does the rest. Nothing is changed of a store in which nothing is damaged.
+/// and doing it again does the rest. Where no node, entry or line is damaged
+/// only the log is opened.
 ///
 /// # Errors
 /// If something is damaged that stands nowhere else: nothing was changed then.

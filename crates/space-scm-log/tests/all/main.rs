@@ -6,6 +6,7 @@ mod bonsai_schedules;
 mod conformance;
 mod mended;
 mod ranges;
+mod repaired;
 mod schedules;
 mod support;
 mod swapped;

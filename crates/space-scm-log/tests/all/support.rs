@@ -42,8 +42,8 @@ pub fn use_buckets(buckets: u64) {
     BUCKETS.set(buckets);
 }
 pub const START_MS: u64 = 1_800_000_000_000;
-const STORE_ID: u64 = 9;
-const HASHER: KeyHasher = KeyHasher::new(7);
+pub const STORE_ID: u64 = 9;
+pub const HASHER: KeyHasher = KeyHasher::new(7);
 
 /// What a key is to be: a value, or gone.
 pub type State = Option<Vec<u8>>;
