@@ -256,6 +256,7 @@ impl<R: ByteRegion> Repair<R> {
             }
             keys.insert(key, (entry.version, i));
         }
+        work.fingerprints += u64::from(fps != seen.fps);
         is_changed |= fps != seen.fps || bitmap != seen.bitmap() || about.is_lost;
         if is_changed || work.wanted.len() > of_others {
             work.mends.push(Mend { slot, about, before: seen, bitmap, fps, entries: Vec::new() });

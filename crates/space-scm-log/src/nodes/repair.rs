@@ -71,6 +71,8 @@ pub(super) struct Work {
     pub wanted: Vec<Wanted>,
     /// Entries that nothing finds where they are, or that are older than another one of their key.
     pub astray: u64,
+    /// Nodes with fingerprints that are not those of their entries.
+    pub fingerprints: u64,
 }
 
 fn nowhere(what: &str) -> StoreError {
@@ -78,8 +80,8 @@ fn nowhere(what: &str) -> StoreError {
 }
 
 /// Repairs the store of nodes that starts at byte `base` of a region; what was done, a line each. What was done stays done if it is cut off,
-/// and doing it again does the rest. Where no node, entry or line is damaged
-/// only the log is opened.
+/// and doing it again does the rest. Where no node, entry or
+/// line is damaged only the log is opened.
 ///
 /// # Errors
 /// If something is damaged that stands nowhere else: nothing was changed then.
@@ -169,6 +171,7 @@ impl<R: ByteRegion> Repair<R> {
                 "damaged entries of nodes were given up, a record each: their keys are not there any more"
                     .into(),
             ),
+            (work.fingerprints, "nodes had wrong fingerprints: they were made anew from keys".into()),
             (work.astray, "entries of nodes were given up that no key was found by".into()),
             (
                 work.given_up,

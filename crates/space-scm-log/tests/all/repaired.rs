@@ -6,6 +6,7 @@ use std::sync::Arc;
 use terrace_media_sim::{Explorer, Recorder, SimRegion};
 use terrace_space_scm_log::inspect::{Examined, examine_ordered};
 use terrace_space_scm_log::repair::repair_ordered;
+use terrace_testkit::rng::Rng;
 
 use super::support::*;
 
@@ -217,4 +218,69 @@ fn cut_off_with_a_damaged_node(damaged: &str) {
     });
     let tried = explored.unwrap_or_else(|failure| panic!("{failure}"));
     assert!(tried.images > 20 && given_up > 10, "{tried}, {given_up}");
+}
+
+/// Whatever is damaged of nodes and lines of pages: the store opens, and every key is what it was, or not there. Never is it what it was
+/// before, and a repair gives up no more than it says.
+#[test]
+fn a_repair_of_any_damage_brings_nothing_back() {
+    use_nodes();
+    let life = Life::new();
+    let [mut a] = life.clients();
+    let keys: Vec<String> = (0..40).map(|i| format!("k{i:02}")).chain((0..10).map(long_key)).collect();
+    for (text, length) in [("older", 5), ("old", 40), ("other", 5), ("newest", 6)] {
+        for (i, key) in keys.iter().enumerate() {
+            a.set(key, filled(text, if i % 3 == 0 { length * 4 } else { length }));
+        }
+        keys.iter().step_by(7).for_each(|key| a.set(key, None));
+        rest(&*life.store);
+    }
+    let expected = states(&mut a, keys.clone());
+    drop(a);
+    let whole = life.region.to_bytes();
+    let of_nodes = |page: &usize| {
+        let copies = [0, 64].map(|copy| LINES_AT + page * 128 + copy);
+        whole[copies.into_iter().max_by_key(|at| word(&whole, at + 8)).unwrap() + 16] == 5
+    };
+    let pages: Vec<usize> = (0..geometry().pages()).filter(of_nodes).collect();
+    let (mut given_up, mut mended) = (0, 0);
+    for seed in 0..600 {
+        let mut rng = Rng::new(seed);
+        let mut bytes = whole.clone();
+        for _ in 0..1 + rng.below(6) {
+            let page = pages[rng.below(pages.len() as u64) as usize];
+            let at =
+                pages_at() + page * geometry().page_bytes + 64 + rng.below(SLOT_BYTES as u64 * 5) as usize;
+            match rng.below(5) {
+                0 | 1 => bytes[at] ^= 1 << rng.below(8),
+                2 => bytes[at / 64 * 64..][..64].fill(0),
+                3 => bytes[at / 8 * 8..][..8].copy_from_slice(&rng.next_u64().to_le_bytes()),
+                _ => [0, 64].into_iter().for_each(|copy| bytes[LINES_AT + page * 128 + copy + 20] ^= 1),
+            }
+        }
+        let region = SimRegion::from_image(bytes);
+        let done = repair(&region).unwrap();
+        let faults = examined(&region).faults;
+        assert!(faults.is_empty(), "seed {seed}: {faults:?}, {done:?}");
+        let store = open_again(region.clone());
+        let seen = states(&mut Client::of(&*store), keys.clone());
+        let gone: Vec<_> = expected.iter().filter(|(key, state)| seen[*key] != **state).collect();
+        assert!(gone.iter().all(|(key, _)| seen[*key].is_none()), "seed {seed}: {gone:?}, {done:?}");
+        let lost = |line: &String| {
+            let word = |i: usize| line.split(' ').nth(i).unwrap().parse::<usize>().unwrap();
+            if line.contains("nodes were given up, and") {
+                word(6)
+            } else if line.contains("given up") {
+                word(0)
+            } else {
+                0
+            }
+        };
+        assert!(gone.len() <= done.iter().map(lost).sum(), "seed {seed}: {gone:?}, {done:?}");
+        assert_eq!(store.len(0), seen.values().flatten().count() as u64, "seed {seed}: {done:?}");
+        given_up += gone.len();
+        mended += done.iter().filter(|line| line.contains("anew") || line.contains("set right")).count();
+        stays(&region, store, &seen, 2).unwrap();
+    }
+    assert!(given_up > 100 && mended > 100, "{given_up}, {mended}");
 }
