@@ -55,7 +55,7 @@ impl<R: ByteRegion> Repair<R> {
             Some(line) => line.kind == Kind::Nodes,
             None => self.lost.pages.get(page) == Some(&Kind::Nodes),
         };
-        let pages = (0..self.medium.geometry.pages() as u32).filter(is_of_nodes);
+        let pages = (0..self.medium.pages() as u32).filter(is_of_nodes);
         pages.flat_map(|page| self.nodes.slots.of_page(page)).collect()
     }
     /// The slots of the text of the fence of a slot's node, as far as they can be told.
@@ -73,7 +73,7 @@ impl<R: ByteRegion> Repair<R> {
         let most = (bytes as usize).div_ceil(text_bytes(self.nodes.slot_bytes));
         while let Some(slot) = next.filter(|_| found.len() < most) {
             let (page, _) = self.nodes.slots.page_of(slot);
-            if page as usize >= self.medium.geometry.pages() {
+            if page as usize >= self.medium.pages() {
                 break;
             }
             found.push(slot);
@@ -184,7 +184,7 @@ impl<R: ByteRegion> Repair<R> {
         }
         let (page, _) = self.nodes.slots.page_of(text);
         let fence = self.nodes.fence_from_keys(slot, bitmap, (bytes as usize, crc))?;
-        ((page as usize) < self.medium.geometry.pages()).then(|| {
+        ((page as usize) < self.medium.pages()).then(|| {
             work.texts.push((text, fence.clone()));
             fence
         })

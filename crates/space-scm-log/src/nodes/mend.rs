@@ -117,7 +117,7 @@ impl<R: ByteRegion> Repair<R> {
 
     /// Shows the records of all pages that are not free, whoever leads to them.
     fn each_record(&self, mut show: impl FnMut(u64, &RecordView<'_>)) -> Result<(), StoreError> {
-        for page in 0..self.medium.geometry.pages() as u32 {
+        for page in 0..self.medium.pages() as u32 {
             let line = self.medium.page_line(page);
             let kind = line.map(|line| line.kind).or_else(|| self.lost.pages.get(&page).copied());
             let generation = match (self.lost.generation(page), line, kind) {

@@ -29,6 +29,7 @@ use super::mend::Wanted;
 use super::reopen::FoundSlot;
 use crate::layout::{Kind, PageLine, Root};
 use crate::medium::{Geometry, Medium};
+use crate::open::log_of;
 use crate::repair::LostLines;
 
 /// What is known of a store that is repaired.
@@ -91,13 +92,12 @@ pub fn repair_ordered<R: ByteRegion>(
     (geometry, store_id): (Geometry, u64),
     hasher: KeyHasher,
 ) -> Result<Vec<String>, StoreError> {
-    let medium = Arc::new(Medium::new(region.clone(), base, geometry, store_id));
+    let medium = Arc::new(Medium::new(region, base, geometry, store_id));
     let manifest = medium.stored_manifest().ok_or_else(|| nowhere("the manifest"))?;
     let root = medium.newest_root().filter(|_| medium.has_committed_root());
     let root = root.ok_or_else(|| nowhere("the root, which says which nodes count,"))?;
-    let (start, bytes) = medium.log_area();
     let options = LogOptions { block_bytes: geometry.page_bytes, store_id };
-    let (log, _) = Log::open(ByteLog::new(region, start, bytes), options, manifest.log_floor, 1)
+    let (log, _) = Log::open(log_of(&medium), options, manifest.log_floor, 1)
         .map_err(|error| StoreError::Corrupt(error.to_string()))?;
     let mut repair = Repair {
         nodes: Nodes::new(medium.clone(), hasher),
@@ -208,7 +208,7 @@ impl<R: ByteRegion> Repair<R> {
     }
     /// Lines that are lost are there again, and what is live in a page is counted anew.
     fn save_lines(&self) {
-        for page in 0..self.medium.geometry.pages() as u32 {
+        for page in 0..self.medium.pages() as u32 {
             let line = match (self.lost.pages.get(&page), self.medium.page_line(page)) {
                 (Some(kind), _) => PageLine { kind: *kind, order: 1, ..PageLine::default() },
                 (None, Some(line)) if line.kind != Kind::Free && line.is_exact => {
