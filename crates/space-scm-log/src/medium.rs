@@ -140,6 +140,11 @@ impl<R: ByteRegion> Medium<R> {
     pub fn at(&self, place: u64) -> u64 {
         self.pages_at + place
     }
+    /// Starts loading so many bytes of a place.
+    #[inline]
+    pub fn fetch(&self, place: u64, len: usize) {
+        self.region.prefetch(self.at(place), len);
+    }
     /// Where a page starts.
     pub fn page_at(&self, page: u32) -> u64 {
         u64::from(page) * self.geometry.page_bytes as u64

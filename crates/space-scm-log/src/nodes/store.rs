@@ -18,7 +18,7 @@ use super::layout::{
     COMMIT_AT, END_AT, ENTRIES_MAX, ENTRY_BYTES, Entry, FP_AT, FP_WORDS, Fence, META_BYTES, Of, STATIC_AT,
     STATIC_BYTES, Static, commit_word, encode_text, end_word, entry_at, free_word, text_bytes, whole_words,
 };
-use super::plan::{Coming, Fresh, NodeChanges, Reshaped};
+use super::plan::{Coming, Fresh, InPlace, NodeChanges, Reshaped};
 use crate::apply::Plan;
 use crate::keeper::{Keeper, LEFT_BY_ROUNDS};
 use crate::layout::{EDGE_BYTES, Kind, LINE_BYTES, Root};
@@ -27,6 +27,8 @@ use terrace_index::{Change, Index, Key, Verdict};
 
 /// A root that every other one comes after.
 const FIRST: u64 = 1;
+/// Lines are on their way so many nodes ahead.
+const AHEAD: usize = 8;
 
 /// A node that comes, where it goes.
 struct Placed {
@@ -61,7 +63,12 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                 reshaped.old.iter().for_each(|(slot, _)| nodes.end_with(*slot, sequence));
             }
         }
-        for change in &changes.in_place {
+        for (i, change) in changes.in_place.iter().enumerate() {
+            changes
+                .in_place
+                .get(i + AHEAD)
+                .into_iter()
+                .for_each(|next| self.fetch_lines(next, &changes.coming));
             self.write_entries(change.slot, &changes.coming[change.added.clone()]);
             self.write_fps(change.slot, &change.before, &change.after);
         }
@@ -70,7 +77,9 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             self.medium.save_root(root);
         }
         self.note_deadlines(deadlines);
-        for change in &changes.in_place {
+        for (i, change) in changes.in_place.iter().enumerate() {
+            let next = changes.in_place.get(i + AHEAD);
+            next.into_iter().for_each(|next| self.medium.fetch(nodes.place_of_slot(next.slot), LINE_BYTES));
             nodes.commit(change.slot, &change.after);
         }
         for node in &placed {
@@ -195,6 +204,14 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         let seen = Seen::new(bitmap, fps, sequence, db, fresh.is_lost).and_text(text_places);
         region.write_nt(self.medium.at(place), bytes);
         Placed { slot, seen, texts }
+    }
+    /// Starts loading the lines of a node that a change writes: a store waits for its line.
+    fn fetch_lines(&self, change: &InPlace, coming: &[Coming]) {
+        let place = self.directory.place_of_slot(change.slot);
+        self.medium.fetch(place, META_BYTES);
+        for Coming { at, .. } in &coming[change.added.clone()] {
+            self.medium.fetch(place + entry_at(usize::from(*at)) as u64, ENTRY_BYTES);
+        }
     }
     /// Writes entries that do not count yet; durable after a fence.
     fn write_entries(&self, slot: u32, coming: &[Coming]) {
