@@ -13,12 +13,14 @@ use terrace_media::ByteRegion;
 use super::Nodes;
 use super::dram::{Seen, set_fp};
 use super::find::{fp_of, with_record};
-use super::layout::{DamagedKey, Entry, INLINE_BYTES};
+use super::layout::{DamagedKey, ENTRY_BYTES, Entry, INLINE_BYTES, entry_at};
 use super::shape::Gathered;
 use crate::apply::{Edit, Item, Newest, Plan, entry_bytes_of};
 use crate::large;
 use crate::space::{ScmSpace, TIER};
 
+/// Entries are on their way so many keys ahead.
+const AHEAD: usize = 16;
 /// Hashes that differ in more bits are those of different keys, whatever flipped.
 const FLIPPED_MAX: u32 = 16;
 
@@ -208,7 +210,11 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         self.read_items(items, &mut todos, plan);
         todos.arrange(&self.directory);
         let mut at = 0;
+        let mut fetched = 0;
         while at < todos.order.len() {
+            let ahead = (at + AHEAD).min(todos.order.len());
+            (fetched..ahead).for_each(|at| self.load_entry_of(&todos, at));
+            fetched = ahead;
             at = self.plan_next(&todos, at, flushed, plan);
         }
         for item in items.iter() {
@@ -257,6 +263,17 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             all.push(Todo { db, key: start..keys.len(), hash: item.hash, version, what });
         }
         plan.changes.bytes = bytes;
+    }
+
+    /// Starts loading what may be the entry of a key that something is to be done with.
+    fn load_entry_of(&self, todos: &Todos, at: usize) {
+        let nodes = &self.directory;
+        let Some((one, slot)) = todos.at(at).zip(todos.slots[at]) else { return };
+        let may_be = nodes.slots.descriptor(slot).read().with_fp(fp_of(one.hash));
+        if may_be != 0 {
+            let entry = entry_at(may_be.trailing_zeros() as usize);
+            self.medium.fetch(nodes.place_of_slot(slot) + entry as u64, ENTRY_BYTES);
+        }
     }
 
     /// Plans what is to be done next, in the node where that belongs; how far that is.
@@ -457,7 +474,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
     fn is_of_key(&self, working: &Working, i: usize, key: &[u8], hash: u64, bytes: &mut Vec<u8>) -> Belongs {
         let nodes = &self.directory;
         let Some(slot) = working.slot else { return Belongs::Elsewhere };
-        let place = nodes.place_of_slot(slot) + super::layout::entry_at(i) as u64;
+        let place = nodes.place_of_slot(slot) + entry_at(i) as u64;
         let Some(entry) = nodes.read_at(place) else {
             let fp = working.seen.fp(i);
             let is_of = |bytes: &[u8]| nodes.hasher.key(working.db, bytes).hash;
