@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use terrace_engine::hash::KeyHasher;
-use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock};
+use terrace_media::{ByteRegion, Superblock};
 use terrace_space_scm_log::Geometry;
 use terrace_space_scm_log::inspect::{Fault, NodeFault, examine_ordered};
 use terrace_space_scm_log::repair::repair_ordered;
 
+use super::scm::{BASE, look_and_mend};
 use super::{CheckError, CheckOptions, Report};
 use crate::scm::Bonsai;
 use crate::tiered::{self, Sizes};
-
-/// Where a store starts in its region.
-const BASE: u64 = SUPERBLOCK_BYTES as u64;
 
 /// Checks the store in a region, repairs it if that is asked for and needed, and checks it again.
 pub(super) fn run<R: ByteRegion>(
@@ -25,23 +23,9 @@ pub(super) fn run<R: ByteRegion>(
 ) -> Result<Report, CheckError> {
     let ids = (Bonsai::geometry(sizes, superblock.media_bytes), tiered::store_id(superblock));
     let hasher = KeyHasher::new(superblock.hash_seed);
-    let (mut report, mut is_mendable) = look(region.clone(), ids, hasher, options);
-    if options.repair {
-        if is_mendable {
-            match repair_ordered(region.clone(), BASE, ids, hasher) {
-                Ok(done) => {
-                    (report, is_mendable) = look(region, ids, hasher, options);
-                    report.repairs = done;
-                }
-                Err(error) => report.beyond.push(error.to_string()),
-            }
-        }
-        if !is_mendable || report.beyond.is_empty() {
-            super::repair::tell_limits(&mut report);
-        }
-    }
-    report.about.splice(0..0, about);
-    Ok(report)
+    let look = || look(region.clone(), ids, hasher, options);
+    let mend = || repair_ordered(region.clone(), BASE, ids, hasher);
+    Ok(look_and_mend(look, mend, about, options.repair))
 }
 
 /// What is there, and whether something is damaged that a repair makes anew or gives up.

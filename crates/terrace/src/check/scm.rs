@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use terrace_engine::StoreError;
 use terrace_engine::hash::KeyHasher;
 use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock};
 use terrace_space_scm_log::Geometry;
@@ -14,7 +15,7 @@ use crate::scm::Scm;
 use crate::tiered::{self, Sizes};
 
 /// Where a store starts in its region.
-const BASE: u64 = SUPERBLOCK_BYTES as u64;
+pub(super) const BASE: u64 = SUPERBLOCK_BYTES as u64;
 
 /// Checks the store in a region, repairs it if that is asked for and needed, and checks it again.
 pub(super) fn run<R: ByteRegion>(
@@ -26,12 +27,23 @@ pub(super) fn run<R: ByteRegion>(
 ) -> Result<Report, CheckError> {
     let ids = (Scm::geometry(sizes, superblock.media_bytes), tiered::store_id(superblock));
     let hasher = KeyHasher::new(superblock.hash_seed);
-    let (mut report, mut is_mendable) = look(region.clone(), ids, hasher, options);
-    if options.repair {
-        if is_mendable && !report.no_manifest {
-            match repair(region.clone(), BASE, ids, hasher) {
+    let look = || look(region.clone(), ids, hasher, options);
+    Ok(look_and_mend(look, || repair(region.clone(), BASE, ids, hasher), about, options.repair))
+}
+
+/// Looks at a store, repairs it if that is asked for and needed, and looks again.
+pub(super) fn look_and_mend(
+    look: impl Fn() -> (Report, bool),
+    mend: impl FnOnce() -> Result<Vec<String>, StoreError>,
+    about: Vec<String>,
+    is_asked: bool,
+) -> Report {
+    let (mut report, mut is_mendable) = look();
+    if is_asked {
+        if is_mendable {
+            match mend() {
                 Ok(done) => {
-                    (report, is_mendable) = look(region, ids, hasher, options);
+                    (report, is_mendable) = look();
                     report.repairs = done;
                 }
                 Err(error) => report.beyond.push(error.to_string()),
@@ -42,7 +54,7 @@ pub(super) fn run<R: ByteRegion>(
         }
     }
     report.about.splice(0..0, about);
-    Ok(report)
+    report
 }
 
 /// What is there, and whether something is damaged that a repair makes anew.
