@@ -25,6 +25,8 @@ pub(crate) const FINGERPRINTS: u64 = 48;
 pub(crate) const META_BYTES: u64 = 128;
 pub(crate) const ENTRY_BYTES: u64 = 28;
 pub(crate) const ENTRIES: u64 = 40;
+/// Between versions of one session: below are its number's bits.
+const VERSION_STEP: u64 = 1 << 10;
 pub(crate) const SLOT_BYTES: u64 = META_BYTES + ENTRIES * ENTRY_BYTES;
 
 pub(crate) struct Made {
@@ -124,6 +126,14 @@ impl Made {
         file.read_exact_at(&mut byte, at).unwrap();
         file.write_all_at(&[byte[0] ^ 1 << bit], at).unwrap();
     }
+    /// Makes a version there that of the record before: each key was written twice, one time after the other by one session.
+    pub fn flip_to_version_before(&self, at: u64) {
+        let version = word(&self.bytes(), at);
+        let differs = version ^ (version - VERSION_STEP);
+        (0..u64::BITS).filter(|bit| differs >> bit & 1 == 1).for_each(|bit| {
+            self.flip(at + u64::from(bit / 8), bit % 8);
+        });
+    }
     pub fn check(&self) -> Report {
         terrace::check(&self.path, &CheckOptions::default()).unwrap()
     }
@@ -217,6 +227,15 @@ impl Made {
             let first = pages_at + page * page_bytes + LINE_BYTES;
             (0..of_page).map(move |i| (page * of_page + i, first + i * SLOT_BYTES))
         })
+    }
+    /// Where a slot starts that has the text of a node's fence.
+    pub fn text_of_a_fence(&self) -> u64 {
+        let bytes = self.bytes();
+        let number = |slot: u64| u32::from_le_bytes(bytes[slot as usize + 20..][..4].try_into().unwrap());
+        let slot_of = |number| self.slots(&bytes).find(|(of, _)| *of == u64::from(number)).unwrap().1;
+        let is_one = |slot: &u64| bytes[*slot as usize + 4] == 255 && slot_of(number(*slot)) != *slot;
+        let slot = self.nodes(&bytes).into_iter().find(is_one).unwrap();
+        slot_of(number(slot))
     }
     /// Where each node's slot starts, as commit words say.
     pub fn nodes(&self, bytes: &[u8]) -> Vec<u64> {

@@ -126,13 +126,8 @@ fn one_copy_of_what_does_not_change_is_made_anew_and_both_are_told() {
 #[test]
 fn a_damaged_text_of_a_fence_is_told() {
     let Some(made) = made(true) else { return };
-    let bytes = made.bytes();
-    let number = |slot: u64| u32::from_le_bytes(bytes[slot as usize + 20..][..4].try_into().unwrap());
-    let slot_of = |number| made.slots(&bytes).find(|(of, _)| *of == u64::from(number)).unwrap().1;
-    let is_one = |slot: &u64| bytes[*slot as usize + 4] == 255 && slot_of(number(*slot)) != *slot;
-    let slot = made.nodes(&bytes).into_iter().find(is_one).unwrap();
-    let text = slot_of(number(slot)) + 48;
-    assert!(bytes[text as usize..].starts_with(b"so much is alike so much"));
+    let text = made.text_of_a_fence() + 48;
+    assert!(made.bytes()[text as usize..].starts_with(b"so much is alike so much"));
     made.flip(text + 5, 1);
     made.tells("nobody can tell which keys it has");
     assert!(terrace::open(made.options.clone()).is_err());

@@ -41,10 +41,13 @@ fn an_entry_of_which_too_little_is_left_is_given_up() {
     // Where it leads, and its version.
     [10, 17].into_iter().for_each(|byte| made.flip(slot + META_BYTES + i * ENTRY_BYTES + byte, 0));
     let (slot, i) = made.entry_of(pair(40));
-    // Its version is that of another record of the key, which is older, or of a neighbour.
-    made.flip(slot + META_BYTES + i * ENTRY_BYTES + 17, 2);
-    made.repaired(&["2 damaged entries of nodes were given up"]);
-    made.holds_but(|key| key == record(39).0 || key == pair(40).0);
+    // Its version is that of the record that the key had before: its value must not be back.
+    made.flip_to_version_before(slot + META_BYTES + i * ENTRY_BYTES + 16);
+    let (slot, i) = made.reference_of(record(38));
+    made.flip(slot + META_BYTES + i * ENTRY_BYTES + 10, 0);
+    made.flip_to_version_before(slot + META_BYTES + i * ENTRY_BYTES + 16);
+    made.repaired(&["3 damaged entries of nodes were given up"]);
+    made.holds_but(|key| [record(39), record(38), pair(40)].iter().any(|(lost, _)| key == lost));
 }
 
 #[test]
@@ -144,12 +147,7 @@ fn what_was_lost_before_is_given_up() {
 #[test]
 fn a_damaged_text_of_a_fence_is_made_anew_from_keys() {
     let Some(made) = made(true) else { return };
-    let bytes = made.bytes();
-    let number = |slot: u64| u32::from_le_bytes(bytes[slot as usize + 20..][..4].try_into().unwrap());
-    let slot_of = |number| made.slots(&bytes).find(|(of, _)| *of == u64::from(number)).unwrap().1;
-    let is_one = |slot: &u64| bytes[*slot as usize + 4] == 255 && slot_of(number(*slot)) != *slot;
-    let slot = made.nodes(&bytes).into_iter().find(is_one).unwrap();
-    let text = slot_of(number(slot));
+    let (bytes, text) = (made.bytes(), made.text_of_a_fence());
     // Of the text, how much it is, its check.
     for byte in [48 + 5, 4, 0] {
         made.flip(text + byte, 1);
