@@ -12,6 +12,7 @@
 //!             arch         emulate (Profile)
 //!
 //!      StripedRegion: N ByteRegions as one, in strips of 256 bytes (Stripes); their bandwidths add up
+//!      Homes: which NUMA node has which bytes of it
 //!      detect: what a path and a machine give     DirLock: one process a store     Superblock: what a medium holds
 //!      Buffer: bytes in memory or, where they are many and a budget is small, in a file (spill)
 //! ```
@@ -30,6 +31,7 @@ pub mod counters;
 pub mod detect;
 pub mod dirlock;
 pub mod heap;
+pub mod homes;
 pub mod mapped;
 pub mod numa;
 pub mod profile;
@@ -58,6 +60,7 @@ pub use counters::{Counters, CountersSnapshot};
 pub use detect::{Machine, Place, PlaceKind, detect};
 pub use dirlock::{DirLock, LOCK_FILE, LockError, is_full};
 pub use heap::HeapRegion;
+pub use homes::{Homes, settle};
 pub use mapped::{MapError, MapOptions, MappedRegion};
 pub use mapping::{HUGE_PAGE_BYTES, PAGE_BYTES};
 pub use profile::{Profile, ProfileError};

@@ -15,6 +15,21 @@ pub fn nodes() -> Vec<u32> {
     parse_list(text.trim())
 }
 
+/// The node that this thread runs on just now, where the kernel tells.
+pub(crate) fn here() -> Option<u32> {
+    let (mut processor, mut node) = (0u32, 0u32);
+    // SAFETY: the kernel writes two words of ours, and nothing through the pointer that is null.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_getcpu,
+            &raw mut processor,
+            &raw mut node,
+            std::ptr::null_mut::<libc::c_void>(),
+        )
+    };
+    (result == 0).then_some(node)
+}
+
 /// What the kernel says about a node, for people: `NUMA node 1, which has no processors, read latency 300 ns`.
 pub fn describe(node: u32) -> String {
     describe_in(Path::new("/sys/devices/system/node"), node)

@@ -70,6 +70,14 @@ pub enum StripedError {
         /// What was asked for.
         wanted: u64,
     },
+    /// They can't be dealt out.
+    #[error("{devices} devices on {nodes} nodes: each node has as many")]
+    Nodes {
+        /// How many there are.
+        devices: usize,
+        /// To so many.
+        nodes: usize,
+    },
     /// What is used of each is nothing, or does not begin where a line does.
     #[error("bytes {} to {} of each device make no strips", .0.start, .0.end)]
     NoStrips(Range<u64>),
@@ -88,7 +96,16 @@ impl<R: ByteRegion> StripedRegion<R> {
     /// # Errors
     /// [`StripedError`].
     pub fn new(devices: Vec<Arc<R>>, bytes: Range<u64>) -> Result<Self, StripedError> {
-        Self::with(Stripes::new, devices, bytes)
+        Self::with((Stripes::new, 1), devices, bytes)
+    }
+
+    /// The same on several nodes: the first devices are the first one's, and so on. Each node has a share of the bytes, one after the
+    /// other, in strips over its own devices.
+    ///
+    /// # Errors
+    /// [`StripedError`], if nodes would have other numbers of devices, too.
+    pub fn on_nodes(devices: Vec<Arc<R>>, bytes: Range<u64>, nodes: usize) -> Result<Self, StripedError> {
+        Self::with((Stripes::new, nodes), devices, bytes)
     }
 
     /// The same, interleaved in pages.
@@ -96,11 +113,11 @@ impl<R: ByteRegion> StripedRegion<R> {
     /// # Errors
     /// [`StripedError`].
     pub fn interleaved(devices: Vec<Arc<R>>, bytes: Range<u64>) -> Result<Self, StripedError> {
-        Self::with(Stripes::interleaved, devices, bytes)
+        Self::with((Stripes::interleaved, 1), devices, bytes)
     }
 
     fn with(
-        stripes: impl FnOnce(usize) -> Stripes,
+        (stripes, nodes): (impl FnOnce(usize) -> Stripes, usize),
         devices: Vec<Arc<R>>,
         bytes: Range<u64>,
     ) -> Result<Self, StripedError> {
@@ -112,11 +129,18 @@ impl<R: ByteRegion> StripedRegion<R> {
             let actual = devices[device].len();
             return Err(StripedError::TooShort { device, actual, wanted: bytes.end });
         }
-        let stripes = stripes(devices.len());
+        if nodes == 0 || !devices.len().is_multiple_of(nodes) {
+            return Err(StripedError::Nodes { devices: devices.len(), nodes });
+        }
+        let of_each = devices.len() / nodes;
+        let mut stripes = stripes(of_each);
         let strip_bytes = stripes.strip_bytes();
         let each = bytes.end.saturating_sub(bytes.start) / strip_bytes * strip_bytes;
         if each == 0 || !bytes.start.is_multiple_of(CACHE_LINE as u64) {
             return Err(StripedError::NoStrips(bytes));
+        }
+        if nodes > 1 {
+            stripes = stripes.on_nodes(each * of_each as u64);
         }
         let counted = devices.iter().cloned();
         let counters = Counters::of(counted.map(|device| move || device.counters().snapshot()));

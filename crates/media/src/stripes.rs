@@ -11,6 +11,7 @@
 //!   same share, and what is read in a row of up to N strips is read from as many devices.
 //! - Of all permutations together each device has each place equally often, for they come with all of their rotations: what
 //!   always lies at one place of a group is spread, too.
+//! - Each of several nodes has a share of the bytes, one after the other, in strips over devices of its own.
 //! - Memory that is *interleaved* goes from device to device in pages, one after the other, as processors do it: for comparisons.
 //! - It is part of the format (`docs/formats/superblock.md`): the same for a number of devices, for good.
 
@@ -31,7 +32,10 @@ const _: () = assert!(STRIP_BYTES.is_power_of_two() && STRIP_BYTES >= crate::CAC
 /// Where the bytes of strips over a number of devices are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripes {
+    /// Of each node.
     devices: u64,
+    /// Bytes of a node's devices together; all there are, where there is one node.
+    node_bytes: u64,
     /// 2^64 by them, rounded up: what is divided by them at each access has 56 bits, and is exact so.
     reciprocal: u64,
     strip_bytes: u64,
@@ -86,7 +90,18 @@ impl Stripes {
 
     fn of(devices: usize, strip_bytes: u64, permutations: Vec<u8>) -> Self {
         let reciprocal = (u64::MAX / devices as u64).wrapping_add(1);
-        Self { devices: devices as u64, reciprocal, strip_bytes, permutations: permutations.into() }
+        let (devices, node_bytes) = (devices as u64, u64::MAX);
+        Self { devices, node_bytes, reciprocal, strip_bytes, permutations: permutations.into() }
+    }
+
+    /// The same on each of several nodes: so many bytes are on the first one's devices, as many on those of the next one.
+    ///
+    /// # Panics
+    /// If those are not groups of strips.
+    pub fn on_nodes(self, node_bytes: u64) -> Self {
+        let group = self.devices * self.strip_bytes;
+        assert!(node_bytes > 0 && node_bytes.is_multiple_of(group), "{node_bytes} bytes in groups of {group}");
+        Self { node_bytes, ..self }
     }
 
     /// Bytes that lie together on a device.
@@ -94,7 +109,7 @@ impl Stripes {
         self.strip_bytes
     }
 
-    /// How many devices.
+    /// How many devices a node has.
     pub fn devices(&self) -> usize {
         self.devices as usize
     }
@@ -102,6 +117,16 @@ impl Stripes {
     /// Where a byte is: its device, and which byte of that it is.
     #[inline]
     pub fn place(&self, offset: u64) -> (usize, u64) {
+        if offset < self.node_bytes {
+            return self.place_on_node(offset);
+        }
+        let node = offset / self.node_bytes;
+        let (device, at) = self.place_on_node(offset - node * self.node_bytes);
+        (device + (node * self.devices) as usize, at)
+    }
+
+    #[inline]
+    fn place_on_node(&self, offset: u64) -> (usize, u64) {
         if self.devices == 1 {
             return (0, offset);
         }
@@ -143,7 +168,7 @@ impl Iterator for Parts<'_> {
         let offset = self.offset + from as u64;
         let (device, at) = self.stripes.place(offset);
         let len = match self.stripes.devices {
-            1 => left,
+            1 => left.min((self.stripes.node_bytes - offset % self.stripes.node_bytes) as usize),
             _ => left.min((self.stripes.strip_bytes - offset % self.stripes.strip_bytes) as usize),
         };
         self.from += len;
@@ -245,6 +270,23 @@ mod tests {
         assert_eq!(stripes.parts(256, 0).next(), None);
         let whole = Part { device: 0, at: 200, from: 0, len: 4000 };
         assert_eq!(Stripes::new(1).parts(200, 4000).collect::<Vec<_>>(), [whole]);
+    }
+
+    #[test]
+    fn each_node_has_its_bytes_on_devices_of_its_own() {
+        for devices in [1, 3] {
+            let node = 10 * devices as u64 * STRIP_BYTES;
+            let (stripes, on_nodes) = (Stripes::new(devices), Stripes::new(devices).on_nodes(node));
+            for strip in 0..3 * node / STRIP_BYTES {
+                let offset = strip * STRIP_BYTES + 7;
+                let (device, at) = stripes.place(offset % node);
+                let there = device + (offset / node) as usize * devices;
+                assert_eq!(on_nodes.place(offset), (there, at), "byte {offset} of {devices} devices a node");
+            }
+            let parts: Vec<_> = on_nodes.parts(node - 100, 300).map(|part| (part.from, part.len)).collect();
+            assert_eq!(parts[0], (0, 100), "a range ends where a node does");
+            assert_eq!(parts.iter().map(|(_, len)| len).sum::<usize>(), 300);
+        }
     }
 
     /// What stores on devices have: it must never change.

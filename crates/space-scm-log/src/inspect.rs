@@ -167,7 +167,7 @@ pub fn examine_ordered<R: ByteRegion>(
     let medium = Arc::new(Medium::new(region, base, geometry, store_id));
     let (mut found, counts) = Examined::of_front(&medium, Kind::Nodes);
     let flushed = medium.stored_manifest().unwrap_or_default().flush_versions;
-    Nodes::new(medium, hasher).examine(&mut found, counts, &flushed, progress);
+    Nodes::new(medium, hasher, None).examine(&mut found, counts, &flushed, progress);
     found
 }
 

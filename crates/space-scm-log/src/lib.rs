@@ -62,6 +62,7 @@ mod table;
 mod walk;
 
 pub use medium::Geometry;
+pub use nodes::{Coherence, Far};
 pub use open::{
     FRAMES_BYTES_MAX_ORDERED, Opening, buckets_for, limits, limits_ordered, open, open_ordered, stored_bytes,
 };

@@ -16,7 +16,7 @@ use crate::dram::Dram;
 use crate::index::ScmIndex;
 use crate::layout::LINE_BYTES;
 use crate::medium::{Geometry, Medium};
-use crate::nodes::Nodes;
+use crate::nodes::{Far, Nodes};
 use crate::space::{ScmSpace, limits_of};
 use crate::table::PmTable;
 
@@ -59,6 +59,8 @@ pub struct Opening<'a> {
     pub description: String,
     /// Recovery's progress: bytes done and in all.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
+    /// The NUMA nodes that the memory lies on, if those are several; of a store of nodes alone.
+    pub far: Option<Far<AnyRegion>>,
 }
 
 /// Buckets for so many records, or where nobody said how many, for a memory of so many bytes.
@@ -99,7 +101,7 @@ pub fn limits_ordered(geometry: Geometry, dram_bytes: u64) -> Limits {
 /// # Errors
 /// [`StoreError::Options`] if the region is too short; [`StoreError::Corrupt`] if it can't be trusted.
 pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<Box<dyn Store>, StoreError> {
-    open_with(region, base, opening, PmTable::new, Clht::with_min_buckets(FRONT_BUCKETS))
+    open_with(region, base, opening, |medium, hasher, _| PmTable::new(medium, hasher), Clht::with_min_buckets(FRONT_BUCKETS))
 }
 
 /// Opens a store with nodes in the order of keys; the geometry has no buckets.
@@ -126,11 +128,11 @@ fn open_with<T: Directory<AnyRegion>>(
     region: &Arc<AnyRegion>,
     base: u64,
     opening: Opening<'_>,
-    directory: impl FnOnce(Arc<Medium<AnyRegion>>, KeyHasher) -> T,
+    directory: impl FnOnce(Arc<Medium<AnyRegion>>, KeyHasher, Option<Far<AnyRegion>>) -> T,
     front: T::Front,
 ) -> Result<Box<dyn Store>, StoreError> {
-    let Opening { geometry, wanted_bytes, dram_bytes, store_id, fresh, mut machine, description, progress } =
-        opening;
+    let Opening { geometry, wanted_bytes, dram_bytes, store_id, fresh, description, progress, .. } = opening;
+    let (mut machine, far) = (opening.machine, opening.far);
     if !geometry.page_bytes.is_power_of_two() || geometry.page_bytes < 16 * LINE_BYTES {
         return Err(StoreError::Options(format!(
             "pages of {} bytes: give a power of two, {} at least",
@@ -184,7 +186,7 @@ fn open_with<T: Directory<AnyRegion>>(
     machine.immediate = true;
     // A session that writes holds a page, and one in reserve.
     machine.sessions = machine.sessions.min(medium.pages() / 5).max(1);
-    let directory = Arc::new(directory(medium.clone(), machine.hasher));
+    let directory = Arc::new(directory(medium.clone(), machine.hasher, far));
     let front = Arc::new(front);
     let dram = Arc::new(Dram::new(
         frames_in(geometry, medium.pages(), dram_bytes),

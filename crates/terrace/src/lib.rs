@@ -44,6 +44,7 @@ pub use size::{Place, Size, TierSpec, human_bytes, usable_memory_bytes};
 pub use stored::{store_files, stored_engine, stored_identity};
 pub use terrace_engine as engine;
 pub use terrace_space_heap::Granularity;
+pub use terrace_space_scm_log::Coherence;
 pub use terrace_space_slab::{Eviction, Placement, Swap};
 
 use std::sync::Arc;

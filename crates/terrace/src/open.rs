@@ -57,6 +57,7 @@ pub fn refuse_at_once(options: &Options) -> Result<(), StoreError> {
     crate::tiered::sizes::check_threads_at_all(options)?;
     crate::tiered::sizes::check_budget(options)?;
     check_heap(options)?;
+    crate::tiered::numa::refuse(options)?;
     if let Some(tier) = &options.pmem {
         crate::tiered::byte::refuse_at_once(options, tier)?;
     }
@@ -85,6 +86,7 @@ pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened
     crate::tiered::sizes::check_threads_at_all(options)?;
     crate::tiered::sizes::check_budget(options)?;
     check_heap(options)?;
+    crate::tiered::numa::refuse(options)?;
     if let Some(placement) = options.placement.filter(|_| options.engine != "tac") {
         return Err(StoreError::Options(format!(
             "engine {} has no placements: leave --placement {placement} out, or use --engine tac",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use terrace_engine::Durability;
 use terrace_engine::clock::{Clock, SystemClock};
 use terrace_space_heap::Granularity;
+use terrace_space_scm_log::Coherence;
 use terrace_space_slab::{Eviction, Placement, Swap};
 
 use crate::size::{Place, Size, TierSpec};
@@ -42,6 +43,12 @@ pub struct Options {
     /// A new store's striped memory goes from device to device in pages of 4 KiB, one after the other, as processors interleave it, instead
     /// of in strips of 256 bytes in hashed orders: to compare both.
     pub pmem_interleaved: bool,
+    /// NUMA nodes that the places of a new store of engine `bonsai` are on, as many on each: the first ones on the first. `None`: as the
+    /// machine says, and one if it does not. A store keeps its number.
+    pub nodes: Option<u32>,
+    /// How copies stop to count that NUMA nodes have of entries of another one: other ways than [`Coherence::SelfInvalidate`] are for
+    /// comparisons.
+    pub coherence: Coherence,
     /// The block lower tier, if any: its size, and where it is (`None`: in `dir`). `None`, without `pmem`: one of the free disk's size,
     /// except with engine `dram`.
     pub ssd: Option<Tier>,
@@ -117,6 +124,8 @@ impl Default for Options {
             profile: None,
             expected_records: None,
             pmem_interleaved: false,
+            nodes: None,
+            coherence: Coherence::default(),
             durability: Durability::default(),
             when_full: WhenFull::default(),
             background_threads: 1,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terrace_engine::{Store, StoreError};
 use terrace_media::{AnyDevice, AnyRegion, SUPERBLOCK_BYTES, Superblock};
-use terrace_space_scm_log::{Geometry, Opening};
+use terrace_space_scm_log::{Far, Geometry, Opening};
 
 use crate::media_source::MediaSource;
 use crate::open::Opened;
@@ -20,6 +20,11 @@ pub(crate) struct InLog<const IS_ORDERED: bool>;
 pub(crate) type Scm = InLog<false>;
 /// With nodes.
 pub(crate) type Bonsai = InLog<true>;
+
+/// Whether an engine has copies of entries on NUMA nodes that read them often.
+pub(crate) fn has_copies(engine: &str) -> bool {
+    engine == Bonsai::NAME
+}
 
 /// The index that engines are given where nobody chose one.
 const INDEX: &str = "clht";
@@ -116,12 +121,15 @@ impl<const IS_ORDERED: bool> Engine for InLog<IS_ORDERED> {
             machine,
             description,
             progress,
+            copies,
+            coherence,
             ..
         } = assembly;
+        let far = copies.map(|(homes, copies)| Far { homes, copies, coherence });
         let geometry = Self::geometry(&sizes, media_bytes);
         let wanted_bytes = pmem_wanted.saturating_sub(SUPERBLOCK_BYTES as u64);
         let opening =
-            Opening { geometry, wanted_bytes, dram_bytes, store_id, fresh, machine, description, progress };
+            Opening { geometry, wanted_bytes, dram_bytes, store_id, fresh, machine, description, progress, far };
         if IS_ORDERED {
             terrace_space_scm_log::open_ordered(region, base, opening)
         } else {

@@ -14,6 +14,7 @@ pub(crate) mod both;
 pub(crate) mod byte;
 pub(crate) mod clock;
 pub(crate) mod sizes;
+pub(crate) mod numa;
 pub(crate) mod striped;
 mod superblock;
 
@@ -23,7 +24,8 @@ use std::sync::Arc;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Durability, MachineOptions, Store, StoreError};
 use terrace_index::MakeIndex;
-use terrace_media::{AnyDevice, AnyRegion, DirLock, Superblock};
+use terrace_media::{AnyDevice, AnyRegion, DirLock, Homes, Superblock};
+use terrace_space_scm_log::Coherence;
 
 pub(crate) use sizes::Sizes;
 pub(crate) use superblock::{apart_of, check_superblock, log_bytes_of, store_id, stored_bytes};
@@ -129,6 +131,10 @@ pub(crate) struct Assembly<'a> {
     pub description: String,
     /// Recovery's progress: bytes done and in all.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
+    /// The NUMA nodes that byte-addressable memory lies on, and memory of theirs for copies; nothing where it is one.
+    pub copies: Option<(Homes, Arc<AnyRegion>)>,
+    /// How copies stop to count.
+    pub coherence: Coherence,
 }
 
 /// A store that is being opened, its media apart.
@@ -139,6 +145,8 @@ struct Opening<'a, E: Engine> {
     stored: Sizes,
     fresh: bool,
     what: String,
+    /// See [`Assembly::copies`].
+    copies: Option<(Homes, Arc<AnyRegion>)>,
 }
 
 impl<E: Engine> Opening<'_, E> {
@@ -148,7 +156,7 @@ impl<E: Engine> Opening<'_, E> {
         index: MakeIndex<'_>,
         open: impl FnOnce(&E, Assembly<'_>) -> Result<Box<dyn Store>, StoreError>,
     ) -> Result<Box<dyn Store>, StoreError> {
-        let Self { engine, options, superblock, stored, fresh, what } = self;
+        let Self { engine, options, superblock, stored, fresh, what, copies } = self;
         let show = options.on_recovery;
         let progress = move |done, total| {
             if let Some(show) = show {
@@ -167,6 +175,8 @@ impl<E: Engine> Opening<'_, E> {
             index,
             description: what.clone(),
             progress: &progress,
+            copies: copies.clone(),
+            coherence: options.coherence,
         };
         open(engine, assembly)
     }

@@ -6,6 +6,7 @@
 
 use std::sync::OnceLock;
 
+use super::eras::Eras;
 use super::layout::{BITMAP, ENTRIES_MAX, FP_WORDS};
 use crate::sync::{AtomicU64, Mutex, fence, spin_loop};
 use std::sync::atomic::Ordering::*;
@@ -13,6 +14,9 @@ use std::sync::atomic::Ordering::*;
 /// Behind the bitmap: a version, odd while it changes.
 const VERSION_ONE: u64 = 1 << ENTRIES_MAX;
 const VERSION_MASK: u64 = !BITMAP;
+/// The upper bits of a version are an era, and so many changes are in one.
+const ERA_AT: u32 = ENTRIES_MAX as u32 + 8;
+const ERA_ONE: u64 = 1 << ERA_AT;
 /// Beside a sequence number.
 const LOST: u64 = 1 << 63;
 const STALE: u64 = 1 << 62;
@@ -145,8 +149,26 @@ impl Descriptor {
         fence(Acquire);
         self.bits.load(Relaxed) == seen.bits
     }
-    /// Makes it say something else.
-    pub fn change(&self, to: &Seen) {
+    /// Which entries count now, and the node's era; nothing while it changes.
+    #[inline]
+    pub fn counting(&self) -> Option<Counting> {
+        let bits = self.bits.load(Acquire);
+        (bits & VERSION_ONE == 0).then_some(Counting(bits))
+    }
+    /// Which entries count, for whoever changes it.
+    pub fn bitmap(&self) -> u64 {
+        self.bits.load(Relaxed) & BITMAP
+    }
+    /// Whether the change that comes is in another era.
+    pub fn is_last_of_era(&self) -> bool {
+        self.bits.load(Relaxed) & (ERA_ONE - 2 * VERSION_ONE) & VERSION_MASK == ERA_ONE - 2 * VERSION_ONE
+    }
+    /// Whether the first era comes behind this one.
+    pub fn is_last_era(&self) -> bool {
+        self.bits.load(Relaxed) >> ERA_AT == u64::MAX >> ERA_AT
+    }
+    /// Makes it say something else, in a new era if that is to be.
+    pub fn change(&self, to: &Seen, is_new_era: bool) {
         let version = self.bits.load(Relaxed) & VERSION_MASK;
         self.bits.store(version.wrapping_add(VERSION_ONE), Relaxed);
         fence(Release);
@@ -154,7 +176,11 @@ impl Descriptor {
             word.store(fps, Relaxed);
         }
         self.about.store(to.about, Relaxed);
-        self.bits.store(to.bitmap() | version.wrapping_add(2 * VERSION_ONE) & VERSION_MASK, Release);
+        let next = match is_new_era {
+            true => (version & !(ERA_ONE - 1)).wrapping_add(ERA_ONE),
+            false => version.wrapping_add(2 * VERSION_ONE),
+        };
+        self.bits.store(to.bitmap() | next & VERSION_MASK, Release);
     }
     /// Entries that were let go at a time when somebody may still read them: `safe` and later.
     pub fn retired(&self, safe: u64) -> u64 {
@@ -168,10 +194,17 @@ impl Descriptor {
         let all = self.retired(safe) | entries;
         self.retired.store(all | now << ENTRIES_MAX, Relaxed);
     }
-    /// It is a new node's.
-    fn reset(&self, to: &Seen) {
-        self.retired.store(0, Relaxed);
-        self.change(to);
+}
+
+/// The entries of a node that count, at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counting(u64);
+
+impl Counting {
+    /// The node's era, if one of its entries counts.
+    #[inline]
+    pub fn era_of(self, i: usize) -> Option<u64> {
+        (self.0 >> i & 1 == 1).then_some(self.0 >> ERA_AT)
     }
 }
 
@@ -179,6 +212,8 @@ impl Descriptor {
 pub struct Slots {
     per_page: usize,
     pages: Box<[OnceLock<Box<[Descriptor]>>]>,
+    /// Where NUMA nodes have copies of entries.
+    eras: Option<Eras>,
     /// The keeper's.
     kept: Mutex<Kept>,
 }
@@ -195,8 +230,8 @@ struct Kept {
 }
 
 impl Slots {
-    pub fn new(pages: usize, per_page: usize) -> Self {
-        Self { per_page, pages: (0..pages).map(|_| OnceLock::new()).collect(), kept: Mutex::default() }
+    pub fn new(pages: usize, per_page: usize, eras: Option<Eras>) -> Self {
+        Self { per_page, pages: (0..pages).map(|_| OnceLock::new()).collect(), eras, kept: Mutex::default() }
     }
     /// Slots of a page.
     pub fn of_page(&self, page: u32) -> std::ops::Range<u32> {
@@ -222,7 +257,9 @@ impl Slots {
     /// A page is one of nodes from now on; its slots are free once they are [given](Self::give).
     pub fn add_page(&self, page: u32) {
         let make = || (0..self.per_page).map(|_| Descriptor::default()).collect();
-        self.pages[page as usize].get_or_init(make).iter().for_each(|one| one.reset(&Seen::default()));
+        self.pages[page as usize].get_or_init(make);
+        self.eras.iter().for_each(|eras| eras.add_page(page, self.per_page));
+        self.of_page(page).for_each(|slot| self.begin(slot, &Seen::default()));
     }
     /// These slots are free.
     pub fn give(&self, slots: impl Iterator<Item = u32>) {
@@ -245,7 +282,7 @@ impl Slots {
     }
     /// Nobody finds a slot any more: it is free once every session has left.
     pub fn leave(&self, slot: u32) {
-        self.descriptor(slot).change(&Seen::default());
+        self.change(slot, &Seen::default());
         let mut kept = self.kept.lock();
         let now = kept.now;
         kept.leaving.push_back((now, slot));
@@ -258,7 +295,27 @@ impl Slots {
     }
     /// A node is in a slot from now on.
     pub fn begin(&self, slot: u32, node: &Seen) {
-        self.descriptor(slot).reset(node);
+        self.descriptor(slot).retired.store(0, Relaxed);
+        self.put(slot, node, true);
+    }
+    /// The node in a slot changes.
+    pub fn change(&self, slot: u32, to: &Seen) {
+        self.put(slot, to, false);
+    }
+    fn put(&self, slot: u32, to: &Seen, is_new: bool) {
+        let line = self.descriptor(slot);
+        match &self.eras {
+            None => line.change(to, false),
+            Some(eras) => {
+                let (page, i) = self.page_of(slot);
+                eras.change((slot, page, i), line, to, is_new);
+            }
+        }
+    }
+    /// Places that are better left alone: copies of what was there end with all of the node's if one is taken.
+    pub fn let_go(&self, slot: u32) -> u64 {
+        let (page, i) = self.page_of(slot);
+        self.eras.as_ref().map_or(0, |eras| eras.let_go(page, i))
     }
     /// A round begins.
     pub fn round_begins(&self) {
@@ -288,6 +345,7 @@ impl Slots {
         let kept = self.kept.lock();
         (pages * size_of::<Descriptor>() + self.pages.len() * size_of::<OnceLock<Box<[Descriptor]>>>()) as u64
             + (kept.free.capacity() * 4 + kept.leaving.capacity() * 16) as u64
+            + self.eras.as_ref().map_or(0, Eras::dram_bytes)
     }
 }
 
@@ -320,7 +378,7 @@ mod tests {
 
     #[test]
     fn what_was_let_go_is_written_over_after_everybody_has_left() {
-        let slots = Slots::new(1, 2);
+        let slots = Slots::new(1, 2, None);
         slots.add_page(0);
         slots.give(slots.of_page(0));
         assert_eq!(slots.free(None), 2);

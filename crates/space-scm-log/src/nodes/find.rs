@@ -90,6 +90,14 @@ impl<R: ByteRegion> Nodes<R> {
         found
     }
 
+    /// The same as [`read_at`](Self::read_at), of the copy that this thread's NUMA node has, if there is one.
+    #[inline]
+    pub(crate) fn read_near(&self, place: u64) -> Option<Entry> {
+        match &self.replicas {
+            None => self.read_at(place),
+            Some(replicas) => replicas.read(self, place),
+        }
+    }
     /// Reads the entry at a place.
     #[inline]
     pub(crate) fn read_at(&self, place: u64) -> Option<Entry> {
@@ -328,7 +336,7 @@ mod tests {
     fn found_while(moves: impl Fn(&Nodes<HeapRegion>, &Seen)) {
         let geometry = Geometry { page_bytes: 2048, buckets: 0, bytes: 80 << 10 };
         let region = Arc::new(HeapRegion::new(geometry.bytes).unwrap());
-        let nodes = Nodes::new(Arc::new(Medium::new(region, 0, geometry, 1)), KeyHasher::new(7));
+        let nodes = Nodes::new(Arc::new(Medium::new(region, 0, geometry, 1)), KeyHasher::new(7), None);
         nodes.slots.add_page(0);
         let key = nodes.hasher.key(0, b"k");
         let entry = Entry::inline(b"k", b"v", 1);
@@ -353,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_key_is_found_while_its_entry_moves_within_its_node() {
-        found_while(|nodes, seen| nodes.slots.descriptor(0).change(&seen.with(2, seen.fps)));
+        found_while(|nodes, seen| nodes.slots.change(0, &seen.with(2, seen.fps)));
     }
 
     #[test]

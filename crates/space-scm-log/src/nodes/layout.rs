@@ -320,6 +320,12 @@ impl Entry {
             self.key == u64::from_be_bytes(word)
         }
     }
+    /// Whether it is a record of the same key as another one, as far as entries tell.
+    pub fn has_key_of(&self, other: &Self) -> bool {
+        self.key == other.key
+            && self.place().is_some() == other.place().is_some()
+            && self.lengths().0 == other.lengths().0
+    }
     /// The bytes of its key and its value, of one that is a record, in which the lengths count.
     pub fn texts(&self) -> ([u8; INLINE_BYTES], [u8; INLINE_BYTES]) {
         (self.key.to_be_bytes(), self.value.to_le_bytes())

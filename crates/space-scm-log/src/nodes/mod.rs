@@ -15,6 +15,7 @@
 //! | `layout` | the format |
 //! | `dram`, `texts` | what DRAM has of nodes, and which slots are free |
 //! | `find` | look-ups |
+//! | `replicas`, `stamps`, `eras` | copies of entries on NUMA nodes that read them often |
 //! | `plan`, `shape` | what edits come to: entries in place, or nodes made anew |
 //! | `store` | storing that |
 //! | `reopen` | a restart |
@@ -24,6 +25,7 @@
 
 mod damaged;
 mod dram;
+mod eras;
 pub(crate) mod examine;
 mod find;
 mod index;
@@ -32,9 +34,11 @@ mod mend;
 mod plan;
 mod reopen;
 pub(crate) mod repair;
+mod replicas;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod shape;
+mod stamps;
 mod store;
 mod texts;
 
@@ -58,8 +62,12 @@ use crate::layout::{EDGE_BYTES, Root};
 use crate::medium::Medium;
 use crate::space::{ScmSpace, TIER};
 use dram::Slots;
+use eras::Eras;
 use find::place_of;
 pub use plan::NodeChanges;
+pub use replicas::Far;
+use replicas::Replicas;
+pub use stamps::Coherence;
 use texts::Texts;
 
 /// See the module.
@@ -73,18 +81,23 @@ pub struct Nodes<R> {
     texts: Mutex<Texts>,
     /// Where iterations go on.
     cursors: Cursors,
+    /// Copies on other NUMA nodes, if there are any.
+    replicas: Option<Replicas<R>>,
 }
 
 impl<R: ByteRegion> Nodes<R> {
-    pub fn new(medium: Arc<Medium<R>>, hasher: KeyHasher) -> Self {
+    /// `far`: the NUMA nodes that the memory lies on, if those are several.
+    pub fn new(medium: Arc<Medium<R>>, hasher: KeyHasher, far: Option<Far<R>>) -> Self {
         let page_bytes = medium.geometry.page_bytes;
         let entries = layout::entries_of(page_bytes);
         let slot_bytes = layout::slot_bytes(entries);
         let per_page = (page_bytes - 2 * EDGE_BYTES) / slot_bytes;
-        let slots = Slots::new(medium.pages(), per_page);
+        let replicas = far.and_then(|far| Replicas::new(far, &medium));
+        let eras = replicas.as_ref().map(|of| Eras::new(of.page_homes().clone(), of.stamps().clone()));
+        let slots = Slots::new(medium.pages(), per_page, eras);
         let texts = Mutex::default();
         let cursors = Cursors::default();
-        Self { medium, hasher, tree: BTree::new(), slots, entries, slot_bytes, texts, cursors }
+        Self { medium, hasher, tree: BTree::new(), slots, entries, slot_bytes, texts, cursors, replicas }
     }
     /// The least bytes of a page.
     pub fn page_bytes_min() -> usize {
@@ -156,7 +169,7 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
     fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Option<Held> {
         let place = place_of(address)?;
         // Who looks a key up is told of what is damaged once nothing else is the key's.
-        let Some(entry) = self.read_at(place) else { return Some(Held::Record(Fetch::Differs)) };
+        let Some(entry) = self.read_near(place) else { return Some(Held::Record(Fetch::Differs)) };
         if let Some(place) = entry.place() {
             let differs = key.is_some_and(|key| key.hash != entry.key);
             return Some(if differs { Held::Record(Fetch::Differs) } else { Held::At(place, entry.version) });
@@ -172,7 +185,10 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
     }
     fn touch(&self, address: Address) -> bool {
         let Some(place) = place_of(address) else { return false };
-        self.medium.region.prefetch(self.medium.at(place), layout::ENTRY_BYTES);
+        match &self.replicas {
+            None => self.medium.region.prefetch(self.medium.at(place), layout::ENTRY_BYTES),
+            Some(replicas) => replicas.prefetch(self, place),
+        }
         true
     }
 
@@ -270,12 +286,14 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
     }
     fn details(&self) -> Vec<(&'static str, u64)> {
         let (nodes, free) = (self.tree.len(), self.slots.free(None) as u64);
-        vec![
+        let mut details = vec![
             ("bonsai_nodes", nodes),
             ("bonsai_free_slots", free),
             ("bonsai_node_bytes", (nodes + free) * self.slot_bytes as u64),
             ("bonsai_tree_bytes", self.tree.memory_bytes()),
             ("bonsai_line_bytes", self.slots.dram_bytes()),
-        ]
+        ];
+        details.extend(self.replicas.iter().flat_map(Replicas::details));
+        details
     }
 }

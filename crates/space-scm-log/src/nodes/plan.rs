@@ -515,9 +515,11 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             return false;
         }
         let (mut bitmap, mut fps) = (seen.bitmap() & !working.cleared, seen.fps);
+        let let_go = nodes.slots.let_go(slot);
         for coming in &mut plan.changes.coming[working.added.clone()] {
-            let i = free.trailing_zeros() as usize;
-            free &= free - 1;
+            let best = if free & !let_go != 0 { free & !let_go } else { free };
+            let i = best.trailing_zeros() as usize;
+            free &= !(1 << i);
             bitmap |= 1 << i;
             set_fp(&mut fps, i, coming.fp);
             coming.at = i as u8;

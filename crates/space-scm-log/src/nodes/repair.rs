@@ -100,7 +100,7 @@ pub fn repair_ordered<R: ByteRegion>(
     let (log, _) = Log::open(log_of(&medium), options, manifest.log_floor, 1)
         .map_err(|error| StoreError::Corrupt(error.to_string()))?;
     let mut repair = Repair {
-        nodes: Nodes::new(medium.clone(), hasher),
+        nodes: Nodes::new(medium.clone(), hasher, None),
         lost: LostLines::new(&medium, &log),
         medium,
         log,

@@ -102,9 +102,12 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         self.note_live(live);
         let (now, safe) = nodes.slots.times();
         for change in &changes.in_place {
-            let descriptor = nodes.slots.descriptor(change.slot);
-            descriptor.retire(change.before.bitmap() & !change.after.bitmap(), now, safe);
-            descriptor.change(&change.after);
+            let gone = change.before.bitmap() & !change.after.bitmap();
+            nodes.slots.descriptor(change.slot).retire(gone, now, safe);
+            nodes.slots.change(change.slot, &change.after);
+            if let Some(replicas) = &nodes.replicas {
+                replicas.update(nodes, change.slot, gone, &changes.coming[change.added.clone()]);
+            }
         }
         live.clear();
         let mut placed = placed.into_iter();

@@ -68,7 +68,7 @@ pub(crate) fn open<E: Engine>(
     let mut lines =
         describe(engine, options, &stored, &format!("ssd   {what} at {}", dir.display()), total, made);
     lines.extend(other_size(tier, total, stored.block_bytes));
-    let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
+    let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what, copies: None };
     let store = open_with(&options.index, &mut |index| {
         opening.assemble(index, |engine, assembly| engine.open_block(&log.device, &data.device, assembly))
     })?;

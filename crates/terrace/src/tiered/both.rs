@@ -149,7 +149,7 @@ pub(crate) fn open<E: Engine>(
     let block_bytes = stored.block_bytes;
     lines.extend(region.len_max().and_then(|_| byte::other_size(pmem, region_bytes, block_bytes)));
     lines.extend(block::other_size(ssd, data_bytes, block_bytes));
-    let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
+    let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what, copies: None };
     let store = open_with(&options.index, &mut |index| {
         let region = (&region, SUPERBLOCK_BYTES as u64);
         opening.assemble(index, |engine, assembly| engine.open_tiered(region, &device, &memory, assembly))

@@ -404,7 +404,11 @@ fn finish<E: Engine>(
     {
         crate::refuse_too_much("PMem", tier.bytes, region.len(), dir)?;
     }
-    let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
+    let copies = match &kept {
+        Kept::Striped(devices) => devices.copies(region.len())?,
+        Kept::Nowhere | Kept::Emulated(_) => None,
+    };
+    let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what, copies };
     let store = open_with(&options.index, &mut |index| {
         let base = SUPERBLOCK_BYTES as u64;
         opening.assemble(index, |engine, assembly| engine.open_byte(&region, base, assembly))

@@ -20,10 +20,11 @@ use serde::{Deserialize, Serialize};
 use terrace_engine::StoreError;
 use terrace_media::superblock::{MAGIC, MAKING};
 use terrace_media::{
-    AnyRegion, ByteRegion, DEVICES_MAX, DirLock, INTERLEAVED_BYTES, Profile, STRIP_BYTES, SUPERBLOCK_BYTES,
-    StripedRegion, Superblock, SuperblockError,
+    AnyRegion, ByteRegion, DEVICES_MAX, DirLock, Homes, INTERLEAVED_BYTES, Profile, STRIP_BYTES,
+    SUPERBLOCK_BYTES, StripedRegion, Superblock, SuperblockError,
 };
 
+use super::numa::{self, Layout};
 use super::{Made, byte};
 use crate::media_source::{FoundRegion, MediaSource};
 use crate::options::{Options, Tier};
@@ -40,6 +41,32 @@ struct Fields {
     devices: usize,
     /// Bytes of a strip; as many as a page is interleaved in: one device after the other.
     strip_bytes: u64,
+    /// NUMA nodes that the devices are on, as many on each: the first ones on the first.
+    #[serde(default = "one_node", skip_serializing_if = "is_one")]
+    nodes: usize,
+    /// Bytes at the end of each device that are set aside for copies.
+    #[serde(default, skip_serializing_if = "is_none")]
+    copy_bytes: u64,
+}
+
+fn one_node() -> usize {
+    1
+}
+fn is_one(nodes: &usize) -> bool {
+    *nodes == 1
+}
+fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
+impl Fields {
+    fn new(device: usize, devices: usize, layout: Layout) -> Self {
+        let Layout { strip_bytes, nodes, copy_bytes } = layout;
+        Self { device, devices, strip_bytes, nodes, copy_bytes }
+    }
+    fn layout(&self) -> Layout {
+        Layout { strip_bytes: self.strip_bytes, nodes: self.nodes, copy_bytes: self.copy_bytes }
+    }
 }
 
 /// The superblock of a device that memory is striped over.
@@ -54,7 +81,8 @@ impl Label {
     pub(crate) fn of(superblock: &Superblock) -> Option<Self> {
         let fields: Fields = toml::from_str(std::str::from_utf8(&superblock.options).ok()?).ok()?;
         let makes_sense = (1..=fields.devices).contains(&fields.device) && fields.devices <= DEVICES_MAX;
-        makes_sense.then(|| Self { superblock: superblock.clone(), fields })
+        let fits = fields.layout().makes_sense(fields.devices, superblock.media_bytes);
+        (makes_sense && fits).then(|| Self { superblock: superblock.clone(), fields })
     }
 
     /// Why a device is no store by itself.
@@ -68,7 +96,7 @@ impl Label {
     }
 
     fn is_beside(&self, other: &Self) -> bool {
-        let of = |label: &Self| (label.superblock.identity, label.fields.devices, label.fields.strip_bytes);
+        let of = |label: &Self| (label.superblock.identity, label.fields.devices, label.fields.layout());
         of(self) == of(other)
     }
 
@@ -95,7 +123,7 @@ enum Together {
     /// Nothing yet, or what was never finished.
     New,
     /// A store: which of the given is its first device, and so on, and whether a magic is missing.
-    Store { order: Vec<usize>, bytes: u64, strip_bytes: u64, unfinished: Vec<usize> },
+    Store { order: Vec<usize>, bytes: u64, layout: Layout, unfinished: Vec<usize> },
 }
 
 /// Striped memory that was found.
@@ -111,13 +139,20 @@ pub(super) struct Striped {
 /// The devices of striped memory in their order.
 pub(super) struct Devices {
     all: Vec<(PathBuf, Arc<AnyRegion>)>,
-    strip_bytes: u64,
+    layout: Layout,
+    /// Bytes of each.
+    bytes: u64,
 }
 
 impl Devices {
     /// All of their places, for people.
     pub(super) fn place(&self) -> PathBuf {
         Self::listed(&self.all)
+    }
+
+    /// The NUMA nodes that a store of so many bytes lies on, and memory of theirs for copies; nothing where it is one.
+    pub(super) fn copies(&self, store_bytes: u64) -> Result<Option<(Homes, Arc<AnyRegion>)>, StoreError> {
+        self.layout.copies(&self.all, self.bytes, store_bytes)
     }
 
     fn listed<R>(devices: &[(PathBuf, R)]) -> PathBuf {
@@ -129,7 +164,7 @@ impl Devices {
     pub(super) fn name(&self, superblock: &Superblock) -> Result<(), StoreError> {
         let mut pages = Vec::new();
         for (i, (_, region)) in self.all.iter().enumerate() {
-            let fields = Fields { device: i + 1, devices: self.all.len(), strip_bytes: self.strip_bytes };
+            let fields = Fields::new(i + 1, self.all.len(), self.layout);
             let sense = |error: &dyn std::fmt::Display| StoreError::Options(format!("a superblock: {error}"));
             let options = toml::to_string(&fields).map_err(|error| sense(&error))?.into_bytes();
             let label = Superblock { options, media_bytes: region.len(), ..superblock.clone() };
@@ -193,16 +228,17 @@ pub(super) fn find(
     }
     let (mut found, pages): (Vec<_>, Vec<_>) =
         devices.into_iter().flatten().map(|(path, region, page)| ((path, region), page)).unzip();
-    let places: Vec<_> = found.iter().map(|(path, _)| path.as_path()).collect();
-    let (order, bytes, strip_bytes, unfinished) = match together(&places, &pages)? {
+    let given: Vec<_> = found.iter().map(|(path, _)| path.clone()).collect();
+    let places: Vec<_> = given.iter().map(PathBuf::as_path).collect();
+    let (order, bytes, layout, unfinished) = match together(&places, &pages)? {
         Together::New => {
             let bytes = refuse_new(options, &found, &pages)?;
             let strip_bytes = if options.pmem_interleaved { INTERLEAVED_BYTES } else { STRIP_BYTES };
-            (None, bytes, strip_bytes, Vec::new())
+            let (nodes, order) = numa::deal(options, &places)?;
+            in_order(&mut found, &order);
+            (None, bytes, Layout::new(strip_bytes, nodes, bytes), Vec::new())
         }
-        Together::Store { order, bytes, strip_bytes, unfinished } => {
-            (Some(order), bytes, strip_bytes, unfinished)
-        }
+        Together::Store { order, bytes, layout, unfinished } => (Some(order), bytes, layout, unfinished),
     };
     let unfinished: Vec<_> = unfinished.into_iter().map(|i| found[i].1.region.clone()).collect();
     let mut notes = Vec::new();
@@ -217,12 +253,17 @@ pub(super) fn find(
                 human_bytes(tier.bytes)
             ));
         }
-        let mut in_order: Vec<_> = found.into_iter().map(Some).collect();
-        found = order.into_iter().filter_map(|i| in_order[i].take()).collect();
+        if let Some(nodes) = options.nodes.filter(|nodes| *nodes as usize != layout.nodes) {
+            notes.push(format!(
+                "pmem  the store keeps its NUMA nodes, {}, where --nodes {nodes} was given: a new one can have others",
+                layout.nodes
+            ));
+        }
+        in_order(&mut found, &order);
     }
-    let (description, promises) = describe(&found, strip_bytes);
+    let (description, promises) = describe(&found, layout);
     let devices: Vec<_> = found.into_iter().map(|(path, found)| (path, found.region)).collect();
-    let region = region_of(devices.iter().map(|(_, region)| region.clone()).collect(), bytes, strip_bytes)?;
+    let region = layout.strips(devices.iter().map(|(_, region)| region.clone()).collect(), bytes)?;
     if !is_new && !byte::first_page(&region, &Devices::listed(&devices))?.starts_with(&MAGIC) {
         return Err(StoreError::Corrupt(format!(
             "{}: the devices are those of one store, and the first strips, where its superblock is, hold none: nothing was changed. \
@@ -237,7 +278,13 @@ pub(super) fn find(
         byte::store_word(&region, MAKING);
     }
     let found = FoundRegion::new(Arc::new(region), description, promises);
-    Ok(Striped { found, devices: Devices { all: devices, strip_bytes }, locks, made, notes })
+    Ok(Striped { found, devices: Devices { all: devices, layout, bytes }, locks, made, notes })
+}
+
+/// Puts things in an order, each of which is there once.
+fn in_order<T>(things: &mut Vec<T>, order: &[usize]) {
+    let mut all: Vec<_> = things.drain(..).map(Some).collect();
+    things.extend(order.iter().filter_map(|i| all[*i].take()));
 }
 
 /// The devices of a store, in whatever order they are given, as one region, to be looked at or repaired.
@@ -250,29 +297,15 @@ pub(crate) fn assemble<R: ByteRegion>(
     let pages =
         devices.iter().map(|(path, region)| page(&**region, path)).collect::<Result<Vec<_>, StoreError>>()?;
     let places: Vec<_> = devices.iter().map(|(path, _)| path.as_path()).collect();
-    let Together::Store { order, bytes, strip_bytes, .. } = together(&places, &pages)? else {
+    let Together::Store { order, bytes, layout, .. } = together(&places, &pages)? else {
         return Err(StoreError::Options(format!(
             "{}: no store is striped over them, or it was never finished and holds nothing",
             listed(&places)
         )));
     };
     let regions = order.iter().map(|i| devices[*i].1.clone()).collect();
-    let region = region_of(regions, bytes, strip_bytes)?;
+    let region = layout.strips(regions, bytes)?;
     Ok((region, order.into_iter().map(|i| devices[i].0.clone()).collect()))
-}
-
-/// The strips of devices of so many bytes each.
-fn region_of<R: ByteRegion>(
-    devices: Vec<Arc<R>>,
-    bytes: u64,
-    strip_bytes: u64,
-) -> Result<StripedRegion<R>, StoreError> {
-    let of_each = SUPERBLOCK_BYTES as u64..bytes / SUPERBLOCK_BYTES as u64 * SUPERBLOCK_BYTES as u64;
-    let region = match strip_bytes {
-        INTERLEAVED_BYTES => StripedRegion::interleaved(devices, of_each),
-        _ => StripedRegion::new(devices, of_each),
-    };
-    region.map_err(|error| StoreError::Options(format!("--pmem: {error}")))
 }
 
 /// What a device's first page says.
@@ -338,8 +371,8 @@ fn together(places: &[&Path], pages: &[Page]) -> Result<Together, StoreError> {
     let all: Option<Vec<usize>> = order.iter().copied().collect();
     match all {
         Some(order) if !strange => {
-            let (bytes, strip_bytes) = (store.superblock.media_bytes, store.fields.strip_bytes);
-            Ok(Together::Store { order, bytes, strip_bytes, unfinished })
+            let (bytes, layout) = (store.superblock.media_bytes, store.fields.layout());
+            Ok(Together::Store { order, bytes, layout, unfinished })
         }
         _ => Err(refuse(places, pages, &store)),
     }
@@ -455,15 +488,15 @@ fn listed(places: &[&Path]) -> String {
 }
 
 /// What the devices are, and the least that any of them promises.
-fn describe(found: &[(PathBuf, FoundRegion)], strip_bytes: u64) -> (String, terrace_media::Survives) {
+fn describe(found: &[(PathBuf, FoundRegion)], layout: Layout) -> (String, terrace_media::Survives) {
     let mut kinds: Vec<_> = found.iter().map(|(_, found)| found.description.as_str()).collect();
     kinds.dedup();
     let promises = found.iter().map(|(_, found)| found.promises).min();
-    let how = match strip_bytes {
+    let how = match layout.strip_bytes {
         INTERLEAVED_BYTES => format!("interleaved in pages of {INTERLEAVED_BYTES} bytes"),
-        _ => format!("in strips of {strip_bytes} bytes"),
+        strip_bytes => format!("in strips of {strip_bytes} bytes"),
     };
-    let text = format!("{} devices {how}, each {}", found.len(), kinds.join(" or "));
+    let text = format!("{} devices{} {how}, each {}", found.len(), layout.describe(), kinds.join(" or "));
     (text, promises.unwrap_or(terrace_media::Survives::Nothing))
 }
 

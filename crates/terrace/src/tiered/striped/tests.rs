@@ -1,7 +1,7 @@
 use super::*;
 
 fn label(identity: u8, device: usize, devices: usize) -> Label {
-    let fields = Fields { device, devices, strip_bytes: STRIP_BYTES };
+    let fields = Fields::new(device, devices, Layout::new(STRIP_BYTES, 1, 0));
     let superblock = Superblock {
         engine: "bonsai".into(),
         options: toml::to_string(&fields).unwrap().into_bytes(),
@@ -26,6 +26,8 @@ fn devices_are_one_store_in_any_order() {
         order: order.to_vec(),
         bytes: 1 << 20,
         strip_bytes: STRIP_BYTES,
+        nodes: 1,
+        copy_bytes: 0,
         unfinished: unfinished.to_vec(),
     };
     assert_eq!(judged(&[of(1), of(2), of(3)]).unwrap(), found(&[0, 1, 2], &[]));
