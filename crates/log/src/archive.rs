@@ -15,6 +15,9 @@ use crate::log::Log;
 use crate::replay::ReplayEntry;
 use crate::table::UsedBlock;
 
+/// An odd number whose multiples are far apart.
+const SCATTERS: u32 = 0x9E37_79B1;
+
 /// Keeps blocks that leave their chains.
 pub trait Archive: Send + Sync {
     /// The block, in this use of it, is about to leave its chain; that it is kept must be durable when this returns. It is free again once
@@ -44,6 +47,17 @@ impl<D: LogDevice> Log<D> {
     /// Takes a free block, for other things than groups. Its first and last 64 bytes must stay zeros.
     pub fn take_block(&self) -> Option<u32> {
         self.shared.table.lock().take()
+    }
+    /// The same, one that is wanted if there is such a one among the next ones.
+    pub fn take_block_first_of(&self, is_wanted: impl Fn(u32) -> bool) -> Option<u32> {
+        self.shared.table.lock().take_first_of(is_wanted)
+    }
+    /// From now on blocks that are near to the thread that takes one are taken first.
+    pub fn prefer(&self, is_near: impl Fn(u32) -> bool + Send + 'static) {
+        let mut table = self.shared.table.lock();
+        // Neighbours are near to the same threads: they are not to come all at once.
+        table.free.sort_unstable_by_key(|block| block.wrapping_mul(SCATTERS));
+        table.near = Some(Box::new(is_near));
     }
     /// A block is free.
     pub fn give_block(&self, block: u32) {

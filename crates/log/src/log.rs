@@ -152,6 +152,7 @@ impl<D: LogDevice> Log<D> {
             erased: Vec::new(),
             wanted: 0,
             erasing: Vec::new(),
+            near: None,
             opening: Vec::new(),
             next_generation: 1 << COUNTER_BITS,
         };

@@ -129,6 +129,7 @@ pub(crate) fn open<D: LogDevice>(
         erased: Vec::new(),
         wanted: 0,
         erasing: Vec::new(),
+        near: None,
         opening: Vec::new(),
         next_generation: next.epoch << COUNTER_BITS,
     };

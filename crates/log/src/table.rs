@@ -71,7 +71,15 @@ pub(crate) struct Table {
     /// Generations of blocks whose header is being written.
     pub opening: Vec<u64>,
     pub next_generation: u64,
+    /// Whether a block is near to the thread that asks: such a one is taken first.
+    pub near: Option<Box<IsNear>>,
 }
+
+/// See [`Table::near`].
+pub(crate) type IsNear = dyn Fn(u32) -> bool + Send;
+
+/// Free blocks that are looked at for a near one.
+const LOOKED_AT: usize = 256;
 
 impl Table {
     /// Whether a writer waits for more blocks than are free, and erased ones would be.
@@ -80,7 +88,21 @@ impl Table {
     }
     /// Takes a free block.
     pub fn take(&mut self) -> Option<u32> {
-        self.free.pop()
+        match self.near.take() {
+            None => self.free.pop(),
+            near @ Some(_) => {
+                let block = self.take_first_of(|block| near.as_ref().is_some_and(|near| near(block)));
+                self.near = near;
+                block
+            }
+        }
+    }
+    /// Takes a free block, one that is wanted if there is such a one among the next ones.
+    pub fn take_first_of(&mut self, is_wanted: impl Fn(u32) -> bool) -> Option<u32> {
+        let looked_at = self.free.iter().rev().take(LOOKED_AT);
+        let wanted = looked_at.enumerate().find(|(_, block)| is_wanted(**block)).map(|(back, _)| back);
+        let at = self.free.len().checked_sub(1 + wanted.unwrap_or(0))?;
+        Some(self.free.remove(at))
     }
 
     /// The highest generation such that the headers up to it have all been written.

@@ -105,6 +105,7 @@ fn idle<D: LogDevice>(device: D, options: LogOptions, found: &Judged) -> Log<D> 
         erased: Vec::new(),
         wanted: 0,
         erasing: Vec::new(),
+        near: None,
         opening: Vec::new(),
         next_generation: found.next.epoch << COUNTER_BITS,
     };

@@ -86,6 +86,10 @@ pub trait Directory<R: ByteRegion>: Send + Sync + Sized + 'static {
     fn ordered(_index: &ScmIndex<R, Self>) -> Option<&dyn OrderedIndex> {
         None
     }
+    /// Says whether a page is near to the thread that asks, if that differs.
+    fn is_near(&self) -> Option<Box<dyn Fn(u32) -> bool + Send>> {
+        None
+    }
     /// Reads what the directory itself holds at an address; `None` if the address is that of a record's entry.
     fn fetch(
         &self,

@@ -187,6 +187,9 @@ fn open_with<T: Directory<AnyRegion>>(
     // A session that writes holds a page, and one in reserve.
     machine.sessions = machine.sessions.min(medium.pages() / 5).max(1);
     let directory = Arc::new(directory(medium.clone(), machine.hasher, far));
+    if let Some(is_near) = directory.is_near() {
+        log.prefer(is_near);
+    }
     let front = Arc::new(front);
     let dram = Arc::new(Dram::new(
         frames_in(geometry, medium.pages(), dram_bytes),

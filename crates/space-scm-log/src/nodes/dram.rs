@@ -261,6 +261,10 @@ impl Slots {
         self.eras.iter().for_each(|eras| eras.add_page(page, self.per_page));
         self.of_page(page).for_each(|slot| self.begin(slot, &Seen::default()));
     }
+    /// Pages that have had nodes.
+    pub fn pages(&self) -> usize {
+        self.pages.iter().filter(|page| page.get().is_some()).count()
+    }
     /// These slots are free.
     pub fn give(&self, slots: impl Iterator<Item = u32>) {
         self.kept.lock().free.extend(slots);
@@ -341,7 +345,7 @@ impl Slots {
     }
     /// DRAM that all of it takes.
     pub fn dram_bytes(&self) -> u64 {
-        let pages = self.pages.iter().filter(|page| page.get().is_some()).count() * self.per_page;
+        let pages = self.pages() * self.per_page;
         let kept = self.kept.lock();
         (pages * size_of::<Descriptor>() + self.pages.len() * size_of::<OnceLock<Box<[Descriptor]>>>()) as u64
             + (kept.free.capacity() * 4 + kept.leaving.capacity() * 16) as u64

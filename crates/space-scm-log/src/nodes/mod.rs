@@ -155,6 +155,9 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
     fn touch_batch<'k>(&self, count: usize, key: impl Fn(usize) -> Key<'k>, touch: impl FnMut(Address)) {
         self.likely(count, key, touch);
     }
+    fn is_near(&self) -> Option<Box<dyn Fn(u32) -> bool + Send>> {
+        self.replicas.as_ref().map(|replicas| Box::new(replicas.is_near()) as Box<_>)
+    }
     fn is_beside(&self, key: u64, record: u64) -> bool {
         key == record
     }

@@ -73,6 +73,19 @@ impl<R: ByteRegion> Replicas<R> {
     pub fn page_homes(&self) -> &Arc<[u8]> {
         &self.page_homes
     }
+    /// The NUMA node of a page.
+    pub fn home_of(&self, page: u32) -> u32 {
+        self.page_homes[page as usize].into()
+    }
+    /// Whether a page is on the NUMA node that this thread is on, for whoever takes pages.
+    pub fn is_near(&self) -> impl Fn(u32) -> bool + Send + use<R> {
+        let (homes, pages) = (self.far.homes.clone(), self.page_homes.clone());
+        move |page| u32::from(pages[page as usize]) == homes.here()
+    }
+    /// The NUMA node that a page of nodes comes to where there are so many: they take turns, so that each has as many.
+    pub fn next_home(&self, pages: usize) -> u32 {
+        pages as u32 % self.far.homes.nodes()
+    }
     /// Where a node's copy of an entry is.
     fn copy_at(&self, node: u32, stamp: Stamp) -> u64 {
         u64::from(node) * self.share_bytes + (self.stamps.place_of(stamp) * COPY_BYTES) as u64
@@ -82,7 +95,7 @@ impl<R: ByteRegion> Replicas<R> {
     fn asked(&self, nodes: &Nodes<R>, place: u64) -> Option<Asked> {
         let page = nodes.medium.page_of(place)?;
         let here = self.far.homes.here();
-        if u32::from(self.page_homes[page as usize]) == here {
+        if self.home_of(page) == here {
             return None;
         }
         let (slot, i) = nodes.entry_of(place)?;
@@ -149,7 +162,7 @@ impl<R: ByteRegion> Replicas<R> {
         }
         self.stamps.look();
         let (page, _) = nodes.slots.page_of(slot);
-        let home = u32::from(self.page_homes[page as usize]);
+        let home = self.home_of(page);
         let lines = &self.stamps.lines;
         for i in (0..ENTRIES_MAX).filter(|i| gone >> i & 1 == 1) {
             for node in (0..self.far.homes.nodes()).filter(|node| *node != home) {

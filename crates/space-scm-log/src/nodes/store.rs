@@ -137,7 +137,14 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         let left = if keeper.is_cleaning { 0 } else { LEFT_BY_ROUNDS };
         while nodes.slots.free(changes.but) < wanted {
             let take_spare = || if keeper.spare.len() > left { keeper.spare.pop() } else { None };
-            let Some(page) = self.log.take_block().or_else(take_spare) else { return false };
+            let page = match &nodes.replicas {
+                None => self.log.take_block(),
+                Some(replicas) => {
+                    let home = replicas.next_home(nodes.slots.pages());
+                    self.log.take_block_first_of(|page| replicas.home_of(page) == home)
+                }
+            };
+            let Some(page) = page.or_else(take_spare) else { return false };
             for slot in nodes.slots.of_page(page) {
                 let mut blank = [0; META_BYTES];
                 blank[COMMIT_AT..COMMIT_AT + 8].copy_from_slice(&free_word(nodes.of(slot)).to_le_bytes());

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 mod crash;
+mod nodes;
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
