@@ -100,7 +100,10 @@ impl Stripes {
     /// If those are not groups of strips.
     pub fn on_nodes(self, node_bytes: u64) -> Self {
         let group = self.devices * self.strip_bytes;
-        assert!(node_bytes > 0 && node_bytes.is_multiple_of(group), "{node_bytes} bytes in groups of {group}");
+        assert!(
+            node_bytes > 0 && node_bytes.is_multiple_of(group),
+            "{node_bytes} bytes in groups of {group}"
+        );
         Self { node_bytes, ..self }
     }
 

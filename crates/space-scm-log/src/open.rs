@@ -101,7 +101,13 @@ pub fn limits_ordered(geometry: Geometry, dram_bytes: u64) -> Limits {
 /// # Errors
 /// [`StoreError::Options`] if the region is too short; [`StoreError::Corrupt`] if it can't be trusted.
 pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<Box<dyn Store>, StoreError> {
-    open_with(region, base, opening, |medium, hasher, _| PmTable::new(medium, hasher), Clht::with_min_buckets(FRONT_BUCKETS))
+    open_with(
+        region,
+        base,
+        opening,
+        |medium, hasher, _| PmTable::new(medium, hasher),
+        Clht::with_min_buckets(FRONT_BUCKETS),
+    )
 }
 
 /// Opens a store with nodes in the order of keys; the geometry has no buckets.

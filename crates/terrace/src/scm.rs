@@ -128,8 +128,17 @@ impl<const IS_ORDERED: bool> Engine for InLog<IS_ORDERED> {
         let far = copies.map(|(homes, copies)| Far { homes, copies, coherence });
         let geometry = Self::geometry(&sizes, media_bytes);
         let wanted_bytes = pmem_wanted.saturating_sub(SUPERBLOCK_BYTES as u64);
-        let opening =
-            Opening { geometry, wanted_bytes, dram_bytes, store_id, fresh, machine, description, progress, far };
+        let opening = Opening {
+            geometry,
+            wanted_bytes,
+            dram_bytes,
+            store_id,
+            fresh,
+            machine,
+            description,
+            progress,
+            far,
+        };
         if IS_ORDERED {
             terrace_space_scm_log::open_ordered(region, base, opening)
         } else {

@@ -13,8 +13,8 @@ pub(crate) mod block;
 pub(crate) mod both;
 pub(crate) mod byte;
 pub(crate) mod clock;
-pub(crate) mod sizes;
 pub(crate) mod numa;
+pub(crate) mod sizes;
 pub(crate) mod striped;
 mod superblock;
 

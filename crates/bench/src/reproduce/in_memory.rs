@@ -7,8 +7,8 @@ use anyhow::{Context, bail};
 use terrace_engine::clock::ManualClock;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Durability, MachineOptions, Progress, Stats, Store, TierStats};
-use terrace_media::{AnyRegion, CountersSnapshot, HeapRegion};
-use terrace_space_scm_log::{Geometry, Opening, open, open_ordered};
+use terrace_media::{AnyRegion, CountersSnapshot, HeapRegion, Homes};
+use terrace_space_scm_log::{Coherence, Far, Geometry, Opening, open, open_ordered};
 
 /// Pages of such a store: those of a small one.
 pub const PAGE_BYTES: usize = 256 << 10;
@@ -32,15 +32,25 @@ pub struct Making {
     pub durability: Durability,
     /// What keys are hashed with.
     pub seed: u64,
+    /// NUMA nodes that its memory is on, emulated, and how copies on them stop to count.
+    pub nodes: Option<(u32, Coherence)>,
 }
+
+/// One byte in so many is for copies, beside the store's.
+const COPIES_PART: u64 = 32;
 
 /// Makes a store.
 ///
 /// # Errors
 /// If there is no memory for it, or it does not take these sizes.
 pub fn make(making: &Making) -> anyhow::Result<Box<dyn Store>> {
-    let &Making { is_ordered, geometry, dram_bytes, durability, seed } = making;
+    let &Making { is_ordered, geometry, dram_bytes, durability, seed, nodes } = making;
     let region = AnyRegion::of(HeapRegion::new(geometry.bytes).context("memory for a store")?);
+    let far = nodes.map(|(nodes, coherence)| {
+        let homes = Homes::new(nodes, geometry.bytes / u64::from(nodes), Vec::new());
+        let copies = HeapRegion::new(geometry.bytes / COPIES_PART).context("memory for copies")?;
+        anyhow::Ok(Far { homes, copies: AnyRegion::of(copies), coherence })
+    });
     let opening = Opening {
         geometry,
         wanted_bytes: 0,
@@ -60,6 +70,7 @@ pub fn make(making: &Making) -> anyhow::Result<Box<dyn Store>> {
         },
         description: String::new(),
         progress: &|_, _| {},
+        far: far.transpose()?,
     };
     Ok(if is_ordered { open_ordered(&region, 0, opening)? } else { open(&region, 0, opening)? })
 }

@@ -8,6 +8,7 @@ use terrace::{Eviction, Granularity, Placement, Size, Swap, TierSpec, WhenFull};
 
 use super::listen::{Listen, Listeners};
 use super::network::NetworkArgs;
+use super::numa::NumaNodes;
 use super::settings::{Engine, Index};
 
 /// Options of `terrace serve`. All are optional: what no flag gives, the environment, the file or a default does.
@@ -22,7 +23,7 @@ Examples:
   terrace serve --dir /srv/terrace --dram 8GiB --ssd 200GiB --durability sync
   terrace serve --pmem 64GiB@/mnt/pmem0 --redis 10.0.0.5:6379,unix:770:/run/terrace.sock --memcached off
   terrace serve --redis tls:0.0.0.0:6379 --tls-cert-file a.pem --tls-key-file a.key --tls-ca-cert-file ca.pem
-  terrace serve --engine bonsai --pmem 64GiB@/dev/dax0.0,64GiB@/dev/dax1.0      striped over both
+  terrace serve --engine bonsai --pmem 64GiB@/dev/dax0.0,64GiB@/dev/dax1.0      striped over both, or a half on each NUMA node
   terrace serve --pmem 1GiB --profile optane-200         on an emulated device, for trying out
   terrace serve --engine dram --when-full evict --dram 2GiB
   terrace serve /etc/redis/redis.conf --ssd 200GiB       as redis-server with this file, and more room
@@ -79,6 +80,9 @@ pub struct ServeArgs {
     /// Emulate this device at --pmem
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
+    /// NUMA nodes that the places of --pmem of a new store of --engine bonsai are on, as many on each, those of the first node first: each node then reads hot entries from copies at home. A number, or auto [default: auto, as the machine says]
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<NumaNodes>,
     /// How many records a new store of --engine scmkv is made for: its hash table keeps its size [default: as many as short ones fit --pmem]
     #[arg(long, value_name = "N")]
     pub expected_records: Option<u64>,

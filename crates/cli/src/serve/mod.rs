@@ -12,6 +12,7 @@ mod banner;
 mod file;
 mod listen;
 mod network;
+mod numa;
 mod recovery_bar;
 mod run;
 mod settings;

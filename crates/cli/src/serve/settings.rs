@@ -13,12 +13,13 @@ use super::args::ServeArgs;
 use super::file::File;
 use super::listen::{Listen, Listeners};
 use super::network::Network;
+use super::numa::NumaNodes;
 use super::tiers::{self, Tiers};
 use crate::names;
 use crate::redis::Meaning;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 47] = [
+pub const KEYS: [&str; 48] = [
     "dir",
     "redis",
     "memcached",
@@ -36,6 +37,7 @@ pub const KEYS: [&str; 47] = [
     "pmem",
     "ssd",
     "profile",
+    "nodes",
     "expected-records",
     "durability",
     "when-full",
@@ -105,6 +107,8 @@ pub struct Settings {
     pub ssd: Option<TierSpec>,
     /// Emulated device.
     pub profile: Option<String>,
+    /// NUMA nodes of a new store's places.
+    pub nodes: NumaNodes,
     /// Records that a new store's hash table is made for.
     pub expected_records: Option<u64>,
     /// When writes are answered.
@@ -265,6 +269,7 @@ fn gather_from(
         pmem,
         ssd,
         profile: from.get(args.profile, "profile")?,
+        nodes: from.get(args.nodes, "nodes")?.unwrap_or_default(),
         expected_records: from.get(args.expected_records, "expected-records")?,
         durability: durability.unwrap_or(match engine.as_str() {
             "dram" => Durability::None,
@@ -451,6 +456,7 @@ mod tests {
             ("pmem", "1GiB"),
             ("ssd", "2GiB@/srv/y"),
             ("profile", "optane-200"),
+            ("nodes", "2"),
             ("expected-records", "1000"),
             ("durability", "none"),
             ("when-full", "evict"),

@@ -37,7 +37,8 @@ impl Display for Settings {
         let tiers = tiers.iter().filter_map(|(key, value)| Some((*key, tier(value.as_ref()?))));
         let profile = self.profile.iter().map(|name| ("profile", name.clone()));
         let expected = self.expected_records.iter().map(|count| ("expected-records", count.to_string()));
-        for (key, value) in sizes.chain(tiers).chain(profile).chain(expected) {
+        let nodes = self.nodes.0.iter().map(|nodes| ("nodes", nodes.to_string()));
+        for (key, value) in sizes.chain(tiers).chain(profile).chain(nodes).chain(expected) {
             line(key, &value)?;
         }
         line("durability", &self.durability.to_string())?;

@@ -59,6 +59,7 @@ pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
         pmem,
         ssd,
         profile: settings.profile.clone(),
+        nodes: settings.nodes.0,
         expected_records: settings.expected_records,
         durability: settings.durability,
         when_full: settings.when_full,

@@ -109,6 +109,7 @@ fn open_on(
         machine: shared.machine,
         description: shared.description,
         progress: shared.progress,
+        far: None,
     };
     open_ordered(region, 0, opening)
 }

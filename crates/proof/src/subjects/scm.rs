@@ -107,6 +107,7 @@ fn open_with(
         machine: shared.machine,
         description: shared.description,
         progress: shared.progress,
+        far: None,
     };
     open(&region, 0, opening)
 }

@@ -43,13 +43,7 @@ impl Eras {
         self.word(page, i).map_or(0, |word| word.load(Relaxed))
     }
     /// Makes a slot's line say something else. `is_new`: another node is there from now on.
-    pub fn change(
-        &self,
-        (slot, page, i): (u32, u32, usize),
-        line: &Descriptor,
-        to: &Seen,
-        is_new: bool,
-    ) {
+    pub fn change(&self, (slot, page, i): (u32, u32, usize), line: &Descriptor, to: &Seen, is_new: bool) {
         let before = line.bitmap();
         let gone = before & !to.bitmap();
         if self.stamps.coherence() != Coherence::SelfInvalidate {

@@ -150,10 +150,7 @@ impl Stamps {
         // What another entry has is left to it while it is read more.
         let other = Stamp(there);
         let is_others = there != 0 && other.entry() != stamp.entry();
-        if count < HOT
-            || there & BUSY != 0
-            || is_others && here.sketch.count(other.hash()) > count
-        {
+        if count < HOT || there & BUSY != 0 || is_others && here.sketch.count(other.hash()) > count {
             return false;
         }
         let is_mine = word.compare_exchange(there, stamp.busy(), SeqCst, Relaxed).is_ok();
@@ -186,9 +183,8 @@ impl Stamps {
         let has = there != 0 && Stamp(there).entry() == stamp.entry();
         if has {
             // Who reads it meanwhile may have begun: what was begun ends as well.
-            let _ = word.fetch_update(AcqRel, Acquire, |there| {
-                (Stamp(there).entry() == stamp.entry()).then_some(0)
-            });
+            let _ = word
+                .fetch_update(AcqRel, Acquire, |there| (Stamp(there).entry() == stamp.entry()).then_some(0));
             self.lines.far_dram.writes(1);
         }
         has

@@ -66,6 +66,7 @@ impl Made {
             },
             description: String::new(),
             progress: &|_, _| {},
+            far: None,
         };
         let opened = if self.is_ordered {
             open_ordered(&self.region, 0, opening)

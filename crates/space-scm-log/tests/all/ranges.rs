@@ -41,6 +41,7 @@ fn open_store(region: &Arc<AnyRegion>, page_bytes: usize, fresh: bool) -> Box<dy
         },
         description: String::new(),
         progress: &|_, _| {},
+        far: None,
     };
     open_ordered(region, 0, opening).unwrap()
 }

@@ -80,6 +80,7 @@ pub fn open_at(region: impl ByteRegion, fresh: bool, now_ms: u64) -> Box<dyn Sto
         machine,
         description: String::new(),
         progress: &|_, _| {},
+        far: None,
     };
     let region = AnyRegion::of(region);
     let opened = if HAS_NODES.get() { open_ordered(&region, 0, opening) } else { open(&region, 0, opening) };

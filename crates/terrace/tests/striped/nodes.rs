@@ -70,7 +70,11 @@ fn what_is_read_often_is_read_at_home() {
                 for node in [0, 1] {
                     settle(node);
                     for i in (0..SHORT).chain(0..SHORT) {
-                        assert_eq!(store.get(&short(i)).unwrap().unwrap(), value.to_le_bytes(), "{coherence:?}");
+                        assert_eq!(
+                            store.get(&short(i)).unwrap().unwrap(),
+                            value.to_le_bytes(),
+                            "{coherence:?}"
+                        );
                     }
                 }
             }

@@ -74,7 +74,14 @@ impl Counted {
         let bytes = System::pmem_bytes(writes, WORD_BYTES);
         let bare = |is_ordered, buckets, dram_bytes| {
             let geometry = Geometry { page_bytes: PAGE_BYTES, buckets, bytes };
-            make(&Making { is_ordered, geometry, dram_bytes, durability: Durability::Sync, seed })
+            make(&Making {
+                is_ordered,
+                geometry,
+                dram_bytes,
+                durability: Durability::Sync,
+                seed,
+                nodes: None,
+            })
         };
         let store = match system {
             System::Bonsai => Held::Bare(bare(true, 0, System::bonsai_dram_bytes(pairs))?),

@@ -5,7 +5,7 @@
 //!   B3 B7     gets, puts, scans beside an entry a record, a log, a heap (figs 10, 14)          rivals.rs                |
 //!   B4        packing of the log (figure 11a)                                                  packing.rs               |
 //!   B6        several devices (figure 12a)                                                     striped.rs               |
-//!   B8        several nodes (figure 12b)                                                       not_built.rs             |
+//!   B8        several nodes (figure 12b)                                                       coherence.rs             |
 //!   aim       what is asked of ours: beside hetermm with btree and scmkv, and restarts         aims.rs                  |
 //!                                    stores that are timed: bed.rs     what is compared, and its sizes: systems.rs -----'
 //! ```
@@ -16,9 +16,9 @@
 
 mod aims;
 mod bed;
+mod coherence;
 mod counted;
 mod memory;
-mod not_built;
 mod packing;
 mod reads;
 mod rivals;
@@ -39,7 +39,7 @@ pub const STUDY: Study = Study {
         Part { id: "B5", source: reads::section_4_1_3 },
         Part { id: "B6", source: striped::figure_12a },
         Part { id: "B7", source: rivals::figure_14 },
-        Part { id: "B8", source: not_built::figure_12b },
+        Part { id: "B8", source: coherence::figure_12b },
         Part { id: "aim", source: aims::in_one_run },
     ],
 };

@@ -39,7 +39,8 @@ pub(super) fn flushed(
         buckets: buckets_for(Some(records), 0),
         bytes: data.pmem_bytes(records, records),
     };
-    let store = make(&Making { is_ordered: false, geometry, dram_bytes: DRAM_BYTES, durability, seed })?;
+    let store =
+        make(&Making { is_ordered: false, geometry, dram_bytes: DRAM_BYTES, durability, seed, nodes: None })?;
     let content = Content::new(data.key_bytes, data.value_bytes, false, seed);
     let mut client = Local::new(store.session()?, 1);
     let mut tally = Tally::new()?;
