@@ -40,6 +40,30 @@ static TURNS: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static HERE: Cell<Option<Here>> = const { Cell::new(None) };
+    /// Whether what is accessed just now is another node's: an emulated device charges more then.
+    static IS_FAR: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Accesses are of another node's device until it is dropped.
+pub(crate) struct Far(());
+
+impl Far {
+    pub(crate) fn begin() -> Self {
+        IS_FAR.set(true);
+        Self(())
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        IS_FAR.set(false);
+    }
+}
+
+/// Whether an access is of another node's device.
+#[inline]
+pub(crate) fn is_far() -> bool {
+    IS_FAR.get()
 }
 
 /// This thread counts as one on a node from now on, wherever it runs: for tests, and for comparisons on emulated nodes.

@@ -24,6 +24,9 @@ pub struct Profile {
     pub read_gb_per_s: Option<f64>,
     /// Write bandwidth in 10^9 bytes a second; `None` is unlimited.
     pub write_gb_per_s: Option<f64>,
+    /// What a burst, and a read of a granule that is not the next one, takes more from a processor of another NUMA node, in nanoseconds.
+    #[serde(default)]
+    pub far_ns: u64,
     /// Whether the device forgets when the machine loses power.
     pub volatile: bool,
 }
@@ -122,7 +125,7 @@ impl Profile {
                 return Err(format!("bandwidth {rate}: expected 0.001 to 100000 GB/s"));
             }
         }
-        for latency in [self.read_sequential_ns, self.read_random_ns, self.store_ns] {
+        for latency in [self.read_sequential_ns, self.read_random_ns, self.store_ns, self.far_ns] {
             if latency > LATENCY_NS_MAX {
                 return Err(format!("latency {latency} ns: expected a second at most"));
             }

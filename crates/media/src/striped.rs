@@ -31,6 +31,7 @@ use crate::byte::ByteRegion;
 use crate::caller;
 use crate::counters::Counters;
 use crate::emulate;
+use crate::homes::{Far, Homes};
 use crate::stripes::{DEVICES_MAX, Part, Stripes};
 
 /// Strips for each device that are under way in a long read, and those that a prefetch asks for at most: an emulated device starts as
@@ -47,6 +48,8 @@ pub struct StripedRegion<R> {
     start: u64,
     len: u64,
     stripes: Stripes,
+    /// Where devices are on several NUMA nodes.
+    homes: Option<Homes>,
     /// Never used twice in a process.
     id: u64,
     asks_for_callers: bool,
@@ -139,8 +142,10 @@ impl<R: ByteRegion> StripedRegion<R> {
         if each == 0 || !bytes.start.is_multiple_of(CACHE_LINE as u64) {
             return Err(StripedError::NoStrips(bytes));
         }
+        let node_bytes = each * of_each as u64;
+        let homes = (nodes > 1).then(|| Homes::new(nodes as u32, node_bytes, Vec::new()));
         if nodes > 1 {
-            stripes = stripes.on_nodes(each * of_each as u64);
+            stripes = stripes.on_nodes(node_bytes);
         }
         let counted = devices.iter().cloned();
         let counters = Counters::of(counted.map(|device| move || device.counters().snapshot()));
@@ -148,6 +153,7 @@ impl<R: ByteRegion> StripedRegion<R> {
             start: bytes.start,
             len: each * devices.len() as u64,
             stripes,
+            homes,
             // Relaxed: only uniqueness is asked for.
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             asks_for_callers: devices.iter().any(|device| device.asks_for_callers()),
@@ -174,17 +180,25 @@ impl<R: ByteRegion> StripedRegion<R> {
     }
 
     #[inline]
-    fn word(&self, offset: u64) -> (&R, u64) {
+    fn word(&self, offset: u64) -> (&R, u64, Option<Far>) {
         // A word that is misaligned is the device's to refuse: it is as much there.
         self.check(offset, 8);
         let (device, at) = self.stripes.place(offset);
-        (&self.devices[device], self.start + at)
+        (&self.devices[device], self.start + at, self.far(device))
     }
 
     /// The device of a part, and where it is there.
     #[inline]
     fn of(&self, part: Part) -> (&R, u64) {
         (&self.devices[part.device], self.start + part.at)
+    }
+
+    /// Accesses of a device are of another NUMA node's until this is dropped, if it is not on this thread's.
+    #[inline]
+    fn far(&self, device: usize) -> Option<Far> {
+        let homes = self.homes.as_ref()?;
+        let node = (device / self.stripes.devices()) as u32;
+        (node != homes.here()).then(Far::begin)
     }
 
     /// Who called, for a simulation that asks: each part of an access is its.
@@ -204,6 +218,7 @@ impl<R: ByteRegion> StripedRegion<R> {
             if let Some(caller) = caller {
                 caller::note(caller);
             }
+            let _far = self.far(part.device);
             let (device, at) = self.of(part);
             act(device, at, part);
         }
@@ -250,13 +265,13 @@ impl<R: ByteRegion> ByteRegion for StripedRegion<R> {
     }
     #[inline]
     fn load_u64(&self, offset: u64) -> u64 {
-        let (device, at) = self.word(offset);
+        let (device, at, _far) = self.word(offset);
         device.load_u64(at)
     }
     #[inline]
     #[track_caller]
     fn store_u64(&self, offset: u64, value: u64) {
-        let (device, at) = self.word(offset);
+        let (device, at, _far) = self.word(offset);
         // What was noted of the caller is still there for the device.
         device.store_u64(at, value);
     }
@@ -267,6 +282,7 @@ impl<R: ByteRegion> ByteRegion for StripedRegion<R> {
         let mut parts = self.stripes.parts(offset, out.len());
         let mut ahead = parts.clone();
         let start = |part: Part| {
+            let _far = self.far(part.device);
             let (device, at) = self.of(part);
             device.prefetch(at, part.len);
         };
@@ -274,16 +290,19 @@ impl<R: ByteRegion> ByteRegion for StripedRegion<R> {
         // Most reads are of one strip: there is nothing to overlap.
         if let Some(first) = first.filter(|first| first.len < out.len()) {
             ahead.by_ref().take(self.ahead()).for_each(start);
+            let _far = self.far(first.device);
             let (device, at) = self.of(first);
             device.read(at, &mut out[..first.len]);
             for part in parts {
                 if let Some(next) = ahead.next() {
                     start(next);
                 }
+                let _far = self.far(part.device);
                 let (device, at) = self.of(part);
                 device.read(at, &mut out[part.from..part.from + part.len]);
             }
         } else if let Some(only) = first {
+            let _far = self.far(only.device);
             let (device, at) = self.of(only);
             device.read(at, out);
         }
@@ -292,6 +311,7 @@ impl<R: ByteRegion> ByteRegion for StripedRegion<R> {
     fn prefetch(&self, offset: u64, len: usize) {
         self.check(offset, len);
         for part in self.stripes.parts(offset, len).take(self.ahead()) {
+            let _far = self.far(part.device);
             let (device, at) = self.of(part);
             device.prefetch(at, part.len);
         }
@@ -338,6 +358,7 @@ impl<R: ByteRegion> ByteRegion for StripedRegion<R> {
                 if let Some(caller) = caller {
                     caller::note(caller);
                 }
+                let _far = self.far(i);
                 until = until.max(device.fence_until());
             }
         }

@@ -114,6 +114,12 @@ fn memory_that_is_striped() {
     few("bonsai-striped", MediaKind::Byte, Durability::Sync);
 }
 
+/// What the other NUMA node has is read from copies, which count for nothing after a crash.
+#[test]
+fn memory_on_numa_nodes() {
+    few("bonsai-nodes", MediaKind::Byte, Durability::Sync);
+}
+
 /// Each opening makes the store longer: crashes come in the midst of that, too.
 #[test]
 fn memory_that_grows_when_it_is_opened() {

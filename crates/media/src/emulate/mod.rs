@@ -19,6 +19,7 @@ mod ready;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::homes;
 use crate::profile::{Profile, ProfileError};
 use bucket::Bucket;
 use clock::Clock;
@@ -29,6 +30,7 @@ pub(crate) struct Emulation {
     read_sequential_ns: u64,
     read_random_ns: u64,
     store_ns: u64,
+    far_ns: u64,
     granule_shift: u32,
     reads: Bucket,
     writes: Bucket,
@@ -40,7 +42,7 @@ impl Emulation {
     /// What `profile` adds to this machine's memory; `None` if that is nothing.
     pub(crate) fn new(profile: &Profile) -> Result<Option<Self>, ProfileError> {
         let added = Self::with_clock(profile, Clock::Machine)?;
-        let latency = added.read_sequential_ns + added.read_random_ns + added.store_ns;
+        let latency = added.read_sequential_ns + added.read_random_ns + added.store_ns + added.far_ns;
         if latency == 0 && profile.read_gb_per_s.is_none() && profile.write_gb_per_s.is_none() {
             return Ok(None);
         }
@@ -53,6 +55,7 @@ impl Emulation {
             read_sequential_ns: profile.read_sequential_ns.saturating_sub(dram.read_sequential_ns),
             read_random_ns: profile.read_random_ns.saturating_sub(dram.read_random_ns),
             store_ns: profile.store_ns.saturating_sub(dram.store_ns),
+            far_ns: profile.far_ns,
             granule_shift: profile.granule_bytes.trailing_zeros(),
             reads: Bucket::new(profile.granule_bytes, profile.read_gb_per_s),
             writes: Bucket::new(profile.granule_bytes, profile.write_gb_per_s),
@@ -112,7 +115,7 @@ impl Emulation {
     pub(crate) fn burst_until(&self, granules: u64) -> u64 {
         let now = self.clock.now_ns();
         let (start, end) = self.writes.reserve(now, granules);
-        let deadline = end.max(start + self.store_ns);
+        let deadline = end.max(start + self.store_ns + self.from_far_ns());
         self.charged_ns.fetch_add(deadline.saturating_sub(now), Relaxed);
         deadline
     }
@@ -125,7 +128,13 @@ impl Emulation {
 
     #[inline]
     fn step_ns(&self, first: bool) -> u64 {
-        if first { self.read_random_ns } else { self.read_sequential_ns }
+        if first { self.read_random_ns + self.from_far_ns() } else { self.read_sequential_ns }
+    }
+
+    /// What an access takes more where it is made from another NUMA node.
+    #[inline]
+    fn from_far_ns(&self) -> u64 {
+        if homes::is_far() { self.far_ns } else { 0 }
     }
 
     fn charge(&self, now_ns: u64, deadline_ns: u64) {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Store, StoreError};
-use terrace_media::AnyRegion;
+use terrace_media::{AnyRegion, HeapRegion, Homes, settle};
 use terrace_media_sim::SimRegion;
-use terrace_space_scm_log::{Geometry, Opening, limits_ordered, open_ordered, stored_bytes};
+use terrace_space_scm_log::{Coherence, Far, Geometry, Opening, limits_ordered, open_ordered, stored_bytes};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
 
 use super::cut;
@@ -22,7 +22,13 @@ pub enum Bonsai {
     Striped,
     /// In a store that each opening makes longer, until its region ends.
     Grown,
+    /// On two NUMA nodes, all threads on the second one: of what the first one has they read copies.
+    OnNodes,
 }
+
+/// NUMA nodes, and bytes for copies on all of them.
+const NODES: u32 = 2;
+const COPIES_BYTES: u64 = 4 << 10;
 
 /// Devices of striped memory.
 const DEVICES: u64 = 4;
@@ -63,16 +69,24 @@ impl Subject for Bonsai {
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
         let mut shared = opening("bonsai", media, how);
         match self {
-            Self::Plain => open_with(media, shared, false),
-            Self::Grown => open_with(media, shared, true),
+            Self::Plain => open_with(media, shared, false, None),
+            Self::Grown => open_with(media, shared, true, None),
             Self::Colliding => {
                 shared.machine.hasher = KeyHasher::with_few_bits(7, 1);
-                open_with(media, shared, false)
+                open_with(media, shared, false, None)
+            }
+            Self::OnNodes => {
+                settle(NODES - 1);
+                // Of what copies hold nothing counts after a crash: their memory is not the medium's.
+                let copies = HeapRegion::new(COPIES_BYTES).map_err(StoreError::io("memory for copies"))?;
+                let homes = Homes::new(NODES, BYTES / u64::from(NODES), Vec::new());
+                let coherence = Coherence::SelfInvalidate;
+                open_with(media, shared, false, Some(Far { homes, copies: AnyRegion::of(copies), coherence }))
             }
             Self::Striped => {
                 let striped =
                     cut::striped(memory(media)?, DEVICES).map_err(StoreError::io("cutting the region"))?;
-                open_on(&striped, shared, BYTES)
+                open_on(&striped, shared, BYTES, None)
             }
         }
     }
@@ -89,16 +103,18 @@ fn open_with(
     media: &Media,
     shared: terrace_space_hybrid_log::Opening<'static>,
     grows: bool,
+    far: Option<Far<AnyRegion>>,
 ) -> Result<Box<dyn Store>, StoreError> {
     let region = AnyRegion::of(memory(media)?.clone());
     let stored = stored_bytes(&region, 0, GEOMETRY, shared.sizes.store_id).filter(|_| grows);
-    open_on(&region, shared, stored.map_or(BYTES, |bytes| (bytes + GROWTH).min(GROWN_BYTES)))
+    open_on(&region, shared, stored.map_or(BYTES, |bytes| (bytes + GROWTH).min(GROWN_BYTES)), far)
 }
 
 fn open_on(
     region: &Arc<AnyRegion>,
     shared: terrace_space_hybrid_log::Opening<'static>,
     wanted_bytes: u64,
+    far: Option<Far<AnyRegion>>,
 ) -> Result<Box<dyn Store>, StoreError> {
     let opening = Opening {
         geometry: GEOMETRY,
@@ -109,7 +125,7 @@ fn open_on(
         machine: shared.machine,
         description: shared.description,
         progress: shared.progress,
-        far: None,
+        far,
     };
     open_ordered(region, 0, opening)
 }

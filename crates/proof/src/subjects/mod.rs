@@ -38,6 +38,7 @@ pub const WITH_BLOCKS: &[Named] = &[SUBJECTS[0], SUBJECTS[1]];
 const OTHERS: &[Named] = &[
     ("bonsai-colliding", &Bonsai::Colliding),
     ("bonsai-grown", &Bonsai::Grown),
+    ("bonsai-nodes", &Bonsai::OnNodes),
     ("bonsai-striped", &Bonsai::Striped),
     ("heap-colliding", &HeapColliding),
     ("heap-object", &HeapObject),

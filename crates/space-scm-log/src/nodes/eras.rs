@@ -48,6 +48,9 @@ impl Eras {
         let gone = before & !to.bitmap();
         if self.stamps.coherence() != Coherence::SelfInvalidate {
             line.change(to, false);
+            if self.stamps.coherence() == Coherence::None {
+                return;
+            }
             if self.stamps.coherence() == Coherence::Update && to.is_node() && !is_new {
                 // Whoever changes it writes copies anew, or says that there are none.
                 return;

@@ -46,6 +46,8 @@ pub enum Coherence {
     Invalidate,
     /// A writer writes them all anew (write-update): for comparisons.
     Update,
+    /// There are none: for comparisons.
+    None,
 }
 
 /// Cache lines that copies cost, those that readers read and those that writers do for them: by where they are.
@@ -136,6 +138,9 @@ impl Stamps {
     /// An entry of another NUMA node was read: `true` if it is to be copied to this one, for it was read often. Then this thread has the
     /// place for the copy, until it [ends](Self::end) it.
     pub fn begin(&self, node: u32, stamp: Stamp) -> bool {
+        if self.coherence == Coherence::None {
+            return false;
+        }
         let here = &self.nodes[node as usize];
         // Two counters of the sketch.
         self.lines.near_dram.reads(2);

@@ -7,8 +7,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use terrace::{OpenStore, Place};
-use terrace_media::{INTERLEAVED_BYTES, STRIP_BYTES};
+use terrace::{Coherence, OpenStore, Place};
+use terrace_media::{INTERLEAVED_BYTES, STRIP_BYTES, settle};
 
 use super::super::driven::Driven;
 use super::super::in_memory::tier;
@@ -16,9 +16,10 @@ use super::super::{Settings, in_turns, shared_memory};
 use super::systems::System;
 use super::{WORD_BYTES, pairs};
 use crate::Verify;
-use crate::client::Local;
+use crate::client::{Client, Local, Work};
 use crate::content::Content;
-use crate::distribution::{Distribution, Generator};
+use crate::distribution::{Distribution, Generator, YCSB_EXPONENT};
+use crate::latency::Tally;
 use crate::plan::{Planned, share};
 use crate::rng::Rng;
 use crate::workload::{Kind, Workload};
@@ -42,6 +43,8 @@ pub(super) const NO_DELAYS: &str = "dram";
 pub(super) enum Phase {
     /// As many uniform gets as there are pairs.
     Gets,
+    /// As many, Zipf 0.99.
+    HotGets,
     /// A tenth as many scans of [`SCANNED`] pairs, from uniform ones on.
     Scans,
     /// As many uniform updates.
@@ -62,7 +65,12 @@ pub(super) enum Memory {
     Striped,
     /// Over as many, interleaved in pages.
     Interleaved,
+    /// Over one device on each of [`NODES`] NUMA nodes, and a client of two on each.
+    OnNodes(Coherence),
 }
+
+/// NUMA nodes of memory that is on several.
+pub(super) const NODES: u32 = 2;
 
 impl Memory {
     /// For people.
@@ -73,6 +81,7 @@ impl Memory {
             Self::Interleaved => {
                 format!("{DEVICES} devices interleaved in pages of {INTERLEAVED_BYTES} bytes")
             }
+            Self::OnNodes(_) => format!("{NODES} NUMA nodes (emulated) with a device and a client on each"),
         }
     }
 }
@@ -91,6 +100,19 @@ pub(super) struct Job {
     pub phases: &'static [Phase],
     /// Whether it is ended as if killed, and opened again.
     pub restarts: bool,
+}
+
+/// A client on a NUMA node, whichever thread runs it.
+struct OnNode {
+    node: u32,
+    client: Local,
+}
+
+impl Client for OnNode {
+    fn run(&mut self, work: &Work<'_>, tally: &mut Tally) -> anyhow::Result<()> {
+        settle(self.node);
+        self.client.run(work, tally)
+    }
 }
 
 /// What a run gave, a second.
@@ -134,8 +156,15 @@ impl Job {
             pmem_interleaved: self.memory == Memory::Interleaved,
             ..self.system.options((self.pairs, writes), self.key_bytes, Some(dir))
         };
+        let devices = match self.memory {
+            Memory::OnNodes(_) => NODES as usize,
+            Memory::One | Memory::Striped | Memory::Interleaved => DEVICES,
+        };
+        if let Memory::OnNodes(coherence) = self.memory {
+            (options.nodes, options.coherence) = (Some(NODES), coherence);
+        }
         if let Some(pmem) = options.pmem.as_mut().filter(|_| self.memory != Memory::One) {
-            let places = (1..=DEVICES).map(|device| dir.join(format!("device-{device}")));
+            let places = (1..=devices).map(|device| dir.join(format!("device-{device}")));
             pmem.place = Some(Place::Striped(places.collect()));
         }
         Ok(terrace::open(options)?)
@@ -144,12 +173,16 @@ impl Job {
     /// One thread's operations.
     fn plan(&self, phase: Phase, thread: usize, seed: u64) -> Vec<Planned> {
         let (mine, threads) = (thread as u64, self.threads as u64);
-        let generator = Generator::new(Distribution::Uniform, self.pairs, seed, mine, threads);
+        let distribution = match phase {
+            Phase::HotGets => Distribution::Zipfian(YCSB_EXPONENT),
+            _ => Distribution::Uniform,
+        };
+        let generator = Generator::new(distribution, self.pairs, seed, mine, threads);
         let mut rng = Rng::new(seed, 1 + mine);
         let all = if phase == Phase::Scans { self.pairs / PAIRS_A_SCAN } else { self.pairs };
         let of = |rng: &mut Rng| {
             let kind = match phase {
-                Phase::Gets => Kind::Get,
+                Phase::Gets | Phase::HotGets => Kind::Get,
                 Phase::Updates => Kind::Set,
                 Phase::A => Workload::A.draw(rng),
                 Phase::Scans => return Planned::scan(generator.draw(rng), SCANNED),
@@ -166,7 +199,12 @@ impl Job {
         let load;
         let mut phases = Vec::new();
         {
-            let connect = || Ok(Box::new(Local::new(store.session()?, 1)) as Box<dyn crate::client::Client>);
+            let turn = std::cell::Cell::new(0);
+            let connect = || {
+                let node = turn.replace(turn.get() + 1) % NODES;
+                let client = Local::new(store.session()?, 1);
+                Ok(Box::new(OnNode { node, client }) as Box<dyn Client>)
+            };
             let driven = Driven { connect: &connect, content: &content, records: self.pairs };
             load = self.pairs as f64 / driven.load(self.batch, self.threads)?.as_secs_f64();
             for phase in self.phases {

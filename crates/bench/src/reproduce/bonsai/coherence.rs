@@ -7,7 +7,8 @@ use terrace_space_scm_log::Geometry;
 
 use super::super::in_memory::{Making, PAGE_BYTES, detail, finish, make, take_a_turn};
 use super::super::plot::{Plot, Shape};
-use super::super::{Figure, Holds, Kind, Outcome, Row, Settings, each};
+use super::super::{Figure, Holds, Interval, Kind, Outcome, Row, Settings, each, shared_memory};
+use super::bed::{Job, Memory, OPTANE, Phase, of_phase, rates};
 use super::counted::BATCH;
 use super::systems::System;
 use super::{WORD_BYTES, pairs};
@@ -38,6 +39,7 @@ fn name(how: Coherence) -> &'static str {
         Coherence::SelfInvalidate => "WoSI",
         Coherence::Invalidate => "write-invalidate",
         Coherence::Update => "write-update",
+        Coherence::None => "no copies",
     }
 }
 
@@ -112,6 +114,30 @@ fn count((reads, how): (u64, Coherence), pairs: u64, seed: u64) -> anyhow::Resul
     Ok(std::array::from_fn(|i| after[i] - before[i]))
 }
 
+/// Gets with copies beside gets without them, timed over emulated devices.
+fn gets(settings: &Settings) -> anyhow::Result<Row> {
+    let what = "gets, Zipf 0.99, once entries are copied: with copies / without, throughput";
+    if let Some(reason) = shared_memory::missing() {
+        return Ok(Row::not_measured("B8", what, Figure::None, Kind::Emulated, reason));
+    }
+    const PHASES: &[Phase] = &[Phase::HotGets, Phase::HotGets];
+    let job = |coherence| Job {
+        memory: Memory::OnNodes(coherence),
+        ..Job::new(System::Bonsai, OPTANE, PHASES, settings)
+    };
+    let jobs = [job(Coherence::SelfInvalidate), job(Coherence::None)];
+    let runs = rates("B8", settings, &jobs)?;
+    Ok(Row {
+        id: "B8",
+        what: what.into(),
+        setting: jobs[0].setting(),
+        paper: Figure::None,
+        ours: Interval::of_ratios(&of_phase(&runs[0], 1), &of_phase(&runs[1], 1)).into(),
+        kind: Kind::Emulated,
+        holds: Holds::NotJudged("the paper has no figure of it alone".into()),
+    })
+}
+
 /// B8.
 pub(super) fn figure_12b(settings: &Settings) -> anyhow::Result<Outcome> {
     let pairs = pairs(settings);
@@ -128,8 +154,10 @@ pub(super) fn figure_12b(settings: &Settings) -> anyhow::Result<Outcome> {
     for other in 1..HOW.len() {
         for (mix, reads) in READS.iter().enumerate() {
             let ours = total(of(mix, 0)) / total(of(mix, other)).max(1.0);
-            // Where nothing is written all are the same.
-            let holds = if *reads == 100 { ours <= 1.0 } else { ours < 1.0 };
+            let holds = match reads {
+                100 => Holds::NotJudged("nothing is written, so that all are alike".into()),
+                _ => Holds::Judged(ours < 1.0),
+            };
             rows.push(Row {
                 id: "B8",
                 what: format!(
@@ -140,7 +168,7 @@ pub(super) fn figure_12b(settings: &Settings) -> anyhow::Result<Outcome> {
                 paper: "below 1".into(),
                 ours: ours.into(),
                 kind: Kind::Deterministic,
-                holds: Holds::Judged(holds),
+                holds,
             });
         }
     }
@@ -176,5 +204,6 @@ pub(super) fn figure_12b(settings: &Settings) -> anyhow::Result<Outcome> {
             groups: groups.collect(),
         },
     };
+    rows.push(gets(settings)?);
     Ok(Outcome { rows, plots: vec![plot] })
 }
