@@ -12,12 +12,9 @@ use super::image::Image;
 use super::job::{self, Fs};
 use super::machine::{Event, Machine, Runner};
 use super::random::Random;
-use super::topology::Memory;
 
 /// Clients in the guest.
 const CLIENTS: usize = 4;
-/// The store's size: small, so that pages go down and blocks are used again.
-const STORE: &str = "96MiB";
 
 /// When the power goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +162,7 @@ impl<'a> Cuts<'a> {
         let join = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
         let history: Vec<_> = self.history.iter().map(|(boot, at)| format!("{boot}:{}", join(at))).collect();
         let mut options = vec![
-            ("pmem", format!("{STORE}@{}", self.fs.place())),
+            ("pmem", format!("{}@{}", self.fs.store(), self.fs.place())),
             ("expect", self.fs.expected().to_owned()),
             ("engine", self.engine.clone()),
             ("seed", self.seed.to_string()),
@@ -177,9 +174,13 @@ impl<'a> Cuts<'a> {
             options.push(("stop-after", writes.to_string()));
         }
         // Never again later: a file system that is gone must be noticed.
-        let make = if self.boot == 1 { job::make(self.fs, 0) } else { String::new() };
-        let script = make + &job::attach(self.fs, 0) + &job::guest("load", &options);
-        self.runner.boot(self.image, Memory::Nvdimm, &self.state, &script)
+        let memory = self.fs.memory();
+        let on_each = |act: fn(Fs, u32) -> String| -> String {
+            (0..memory.count()).map(|device| act(self.fs, device)).collect()
+        };
+        let make = if self.boot == 1 { on_each(job::make) } else { String::new() };
+        let script = make + &on_each(job::attach) + &job::guest("load", &options);
+        self.runner.boot(self.image, memory, &self.state, &script)
     }
 
     fn run(&mut self, machine: &mut Machine, moment: Moment) -> anyhow::Result<()> {

@@ -1,5 +1,7 @@
 //! What the guest's first program runs: shell that prepares a device, then one of this workspace's programs.
 
+use super::topology::Memory;
+
 /// What is on an NVDIMM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Fs {
@@ -7,7 +9,9 @@ pub enum Fs {
     Ext4,
     /// Nothing: the device itself is mapped.
     Devdax,
-    /// One after the other.
+    /// ext4 with DAX on each of four, two to a NUMA node: engine `bonsai` has copies there.
+    Nodes,
+    /// One NVDIMM with ext4, then one that is mapped itself.
     All,
 }
 
@@ -17,6 +21,7 @@ impl Fs {
         match self {
             Self::Ext4 => &[Self::Ext4],
             Self::Devdax => &[Self::Devdax],
+            Self::Nodes => &[Self::Nodes],
             Self::All => &[Self::Ext4, Self::Devdax],
         }
     }
@@ -26,18 +31,40 @@ impl Fs {
         match self {
             Self::Ext4 => "ext4",
             Self::Devdax => "devdax",
+            Self::Nodes => "nodes",
             Self::All => "all",
         }
     }
 
     /// Where the store is.
     pub fn place(self) -> &'static str {
-        if self == Self::Devdax { "/dev/dax0.0" } else { "/mnt/pmem0" }
+        match self {
+            Self::Devdax => "/dev/dax0.0",
+            // Not in the order of their nodes.
+            Self::Nodes => "/mnt/pmem0,/mnt/pmem2,/mnt/pmem1,/mnt/pmem3",
+            Self::Ext4 | Self::All => "/mnt/pmem0",
+        }
+    }
+
+    /// The store's size, on each device: small, so that pages go down and blocks are used again.
+    pub fn store(self) -> &'static str {
+        if self == Self::Nodes { "24MiB" } else { "96MiB" }
+    }
+
+    /// The machine that has it.
+    pub fn memory(self) -> Memory {
+        if self == Self::Nodes { Memory::FourOnTwoNodes } else { Memory::Nvdimm }
     }
 
     /// What the server says about it.
     pub fn expected(self) -> &'static str {
-        if self == Self::Devdax { "device DAX" } else { "ext4 file, DAX with MAP_SYNC" }
+        match self {
+            Self::Devdax => "device DAX",
+            Self::Nodes => {
+                "4 devices on 2 NUMA nodes in strips of 256 bytes, each ext4 file, DAX with MAP_SYNC"
+            }
+            Self::Ext4 | Self::All => "ext4 file, DAX with MAP_SYNC",
+        }
     }
 }
 

@@ -30,6 +30,8 @@ pub enum Memory {
     Nvdimm,
     /// Two nodes, an NVDIMM on each.
     TwoNodes,
+    /// Two nodes, two NVDIMMs on each.
+    FourOnTwoNodes,
     /// Node 1 has memory, of 300 ns, and no processors.
     SlowNode,
     /// Node 1 has only an NVDIMM.
@@ -41,8 +43,16 @@ pub enum Memory {
 impl Memory {
     /// The files behind the persistent memory, in `state`.
     pub fn files(self, state: &Path) -> Vec<PathBuf> {
-        let count = if self == Self::TwoNodes { 2 } else { 1 };
-        (0..count).map(|i| state.join(format!("pmem{i}.img"))).collect()
+        (0..self.count()).map(|i| state.join(format!("pmem{i}.img"))).collect()
+    }
+
+    /// How many NVDIMMs there are.
+    pub fn count(self) -> u32 {
+        match self {
+            Self::TwoNodes => 2,
+            Self::FourOnTwoNodes => 4,
+            _ => 1,
+        }
     }
 
     /// QEMU's options.
@@ -60,7 +70,7 @@ impl Memory {
         let ram = |id: &str, mib: u64| format!("memory-backend-ram,id={id},size={mib}M");
         match self {
             Self::Nvdimm | Self::Virtio => {}
-            Self::TwoNodes => {
+            Self::TwoNodes | Self::FourOnTwoNodes => {
                 add("-object", ram("ram0", half));
                 add("-object", ram("ram1", half));
                 add("-numa", "node,nodeid=0,memdev=ram0,cpus=0".into());
@@ -95,6 +105,7 @@ impl Memory {
             );
             let node = match self {
                 Self::TwoNodes => format!(",node={i}"),
+                Self::FourOnTwoNodes => format!(",node={}", i / 2),
                 Self::SlowNode => ",node=0".into(),
                 Self::NvdimmNode => ",node=1".into(),
                 _ => String::new(),

@@ -11,14 +11,12 @@
 //! - Of a place that counts all is the same that was read of it in this era.
 //! - A place that was let go in an era is taken in it only if no other one is free: then a new era begins, and copies of all the node end.
 
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
+use std::sync::{Arc, OnceLock};
 
 use super::dram::{Descriptor, Seen};
-use super::layout::BITMAP;
 use super::stamps::{Coherence, Stamps};
 use crate::sync::AtomicU64;
-use std::sync::Arc;
 
 /// Eras of the slots of each page, kept by the keeper: the places let go in them.
 pub struct Eras {
@@ -56,18 +54,25 @@ impl Eras {
                 return;
             }
             let home = u32::from(self.homes[page as usize]);
-            self.stamps.invalidate(home, slot, if is_new { BITMAP } else { gone });
+            self.stamps.invalidate(home, slot, if is_new { before } else { gone });
             return;
         }
         let Some(word) = self.word(page, i) else { return line.change(to, true) };
         let let_go = word.load(Relaxed);
         let is_new_era = is_new || let_go & to.bitmap() & !before != 0 || line.is_last_of_era();
-        if is_new_era && line.is_last_era() {
+        let comes_round = is_new_era && line.is_last_era();
+        if comes_round {
+            // Of the eras that come there is no stamp yet.
             self.stamps.forget(slot);
         }
         // Of what goes with the era before it there is no copy in this one.
         word.store(if is_new_era { 0 } else { let_go | gone }, Relaxed);
         line.change(to, is_new_era);
+        if comes_round {
+            // And none of the last one is left by a reader who began a copy meanwhile: whoever begins one now finds the node changed.
+            self.stamps.look();
+            self.stamps.forget(slot);
+        }
     }
     /// DRAM that it takes.
     pub fn dram_bytes(&self) -> u64 {
