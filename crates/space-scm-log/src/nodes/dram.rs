@@ -155,9 +155,10 @@ impl Descriptor {
         let bits = self.bits.load(Acquire);
         (bits & VERSION_ONE == 0).then_some(Counting(bits))
     }
-    /// Which entries count, for whoever changes it.
-    pub fn bitmap(&self) -> u64 {
-        self.bits.load(Relaxed) & BITMAP
+    /// The fingerprint of an entry, as long as the entry counts.
+    #[inline]
+    pub fn fp(&self, i: usize) -> u8 {
+        (self.fps[i / 8].load(Relaxed) >> (i % 8 * 8)) as u8
     }
     /// Whether the change that comes is in another era.
     pub fn is_last_of_era(&self) -> bool {

@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, OnceLock};
 
 use super::dram::{Descriptor, Seen};
-use super::stamps::{Coherence, Stamps};
+use super::layout::ENTRIES_MAX;
+use super::stamps::{Coherence, Stamp, Stamps};
 use crate::sync::AtomicU64;
 
 /// Eras of the slots of each page, kept by the keeper: the places let go in them.
@@ -42,7 +43,8 @@ impl Eras {
     }
     /// Makes a slot's line say something else. `is_new`: another node is there from now on.
     pub fn change(&self, (slot, page, i): (u32, u32, usize), line: &Descriptor, to: &Seen, is_new: bool) {
-        let before = line.bitmap();
+        let was = line.read();
+        let before = was.bitmap();
         let gone = before & !to.bitmap();
         if self.stamps.coherence() != Coherence::SelfInvalidate {
             line.change(to, false);
@@ -54,7 +56,9 @@ impl Eras {
                 return;
             }
             let home = u32::from(self.homes[page as usize]);
-            self.stamps.invalidate(home, slot, if is_new { before } else { gone });
+            let ended = if is_new { before } else { gone };
+            let entries = (0..ENTRIES_MAX).filter(|i| ended >> i & 1 == 1);
+            self.stamps.invalidate(home, entries.map(|i| Stamp::new(slot, (i, was.fp(i)), 0)));
             return;
         }
         let Some(word) = self.word(page, i) else { return line.change(to, true) };

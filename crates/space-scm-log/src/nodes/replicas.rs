@@ -14,7 +14,7 @@ use std::sync::Arc;
 use terrace_media::{ByteRegion, Homes, lines_of};
 
 use super::Nodes;
-use super::dram::{Counting, Slots};
+use super::dram::{Counting, Seen, Slots};
 use super::layout::{ENTRIES_MAX, ENTRY_BYTES, Entry, META_BYTES, entry_at};
 use super::plan::Coming;
 use super::stamps::{Coherence, Stamp, Stamps};
@@ -102,10 +102,11 @@ impl<R: ByteRegion> Replicas<R> {
         self.asked_of(&nodes.slots, here, slot, i)
     }
     fn asked_of(&self, slots: &Slots, here: u32, slot: u32, i: usize) -> Option<Asked> {
-        let bits = slots.descriptor(slot).counting()?;
+        let line = slots.descriptor(slot);
+        let bits = line.counting()?;
         let era = bits.era_of(i)?;
         let era = if self.stamps.coherence() == Coherence::SelfInvalidate { era } else { 0 };
-        Some(Asked { here, slot, stamp: Stamp::new(slot, i, era), bits })
+        Some(Asked { here, slot, stamp: Stamp::new(slot, (i, line.fp(i)), era), bits })
     }
     /// Reads an entry: a copy on this thread's NUMA node, if there is one, and else where it is.
     #[inline]
@@ -156,7 +157,7 @@ impl<R: ByteRegion> Replicas<R> {
     }
     /// In the place of copies of entries that go from a node (`gone`, as bits), copies of those of their keys come that come to it: if
     /// writers do that ([`Coherence::Update`]). To be called once what comes counts.
-    pub(super) fn update(&self, nodes: &Nodes<R>, slot: u32, gone: u64, coming: &[Coming]) {
+    pub(super) fn update(&self, nodes: &Nodes<R>, slot: u32, before: &Seen, gone: u64, coming: &[Coming]) {
         if self.stamps.coherence() != Coherence::Update {
             return;
         }
@@ -166,14 +167,14 @@ impl<R: ByteRegion> Replicas<R> {
         let lines = &self.stamps.lines;
         for i in (0..ENTRIES_MAX).filter(|i| gone >> i & 1 == 1) {
             for node in (0..self.far.homes.nodes()).filter(|node| *node != home) {
-                if !self.stamps.clear(node, Stamp::new(slot, i, 0)) {
+                if !self.stamps.clear(node, Stamp::new(slot, (i, before.fp(i)), 0)) {
                     continue;
                 }
                 let old = nodes.entry(slot, i);
                 let is_its = |coming: &&Coming| old.is_some_and(|old| coming.entry.has_key_of(&old));
                 let Some(new) = coming.iter().find(is_its) else { continue };
                 let at = usize::from(new.at);
-                let (stamp, place) = (Stamp::new(slot, at, 0), nodes.place_of_entry(slot, at));
+                let (stamp, place) = (Stamp::new(slot, (at, new.fp), 0), nodes.place_of_entry(slot, at));
                 if self.stamps.take(node, stamp) {
                     self.write_copy(node, stamp, &new.entry.encode(nodes.medium.store_id, place));
                     lines.far_pmem.writes(1);

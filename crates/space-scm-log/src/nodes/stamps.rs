@@ -1,9 +1,12 @@
 //! Which entries each NUMA node has copies of, and whether those count (BonsaiKV section 4.3.2).
 //!
 //! ```text
-//!   entry --hash--> stamp, one table a NUMA node: entry, era       counts if the entry's node is still in that era
-//!                   0: no copy here    busy: one is being written
+//!   slot, fingerprint --hash--> stamp, one table a NUMA node: entry, era     counts if the entry's node is still in that era
+//!                               0: no copy here    busy: one is being written
 //! ```
+//!
+//! A key that is written again goes to another place of its node, and its copy to the same place as before: by the stamp that a reader finds
+//! there it knows a key that was read often.
 //!
 //! # Thread safety
 //! Any thread may look, and begin a copy; one has the place until it ends it. A thread that begins one has read the entry's node within its
@@ -30,11 +33,13 @@ const READS_A_COPY: u64 = 8;
 const ENTRY_BITS: u32 = 38;
 const ERA_BITS: u32 = 16;
 const ENTRY: u64 = (1 << ENTRY_BITS) - 1;
+/// Behind both the entry's fingerprint.
+const FP_AT: u32 = ENTRY_BITS + ERA_BITS;
 const BUSY: u64 = 1 << 63;
 /// Stamps of a line.
 const STAMPS_A_LINE: u64 = 8;
 
-const _: () = assert!(ENTRY_BITS + ERA_BITS < u64::BITS && (ENTRIES_MAX as u64) << u32::BITS <= ENTRY);
+const _: () = assert!(FP_AT + 8 < u64::BITS && (ENTRIES_MAX as u64) << u32::BITS <= ENTRY);
 
 /// How copies stop to count of what changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,22 +68,30 @@ pub struct Lines {
     pub far_pmem: Counters,
 }
 
-/// An entry of a node in an era.
+/// An entry of a node in an era, with its fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u64);
 
 impl Stamp {
     /// That of an entry of a slot.
     #[inline]
-    pub fn new(slot: u32, i: usize, era: u64) -> Self {
+    pub fn new(slot: u32, (i, fp): (usize, u8), era: u64) -> Self {
         let entry = u64::from(slot) * ENTRIES_MAX as u64 + i as u64 + 1;
-        Self(entry | (era & ((1 << ERA_BITS) - 1)) << ENTRY_BITS)
+        let era = era & ((1 << ERA_BITS) - 1);
+        Self(entry | era << ENTRY_BITS | u64::from(fp) << FP_AT)
     }
     fn entry(self) -> u64 {
         self.0 & ENTRY
     }
+    /// The slot; nothing of no stamp.
+    fn slot(self) -> Option<u64> {
+        Some(self.entry().checked_sub(1)? / ENTRIES_MAX as u64)
+    }
+    fn fp(self) -> u64 {
+        self.0 >> FP_AT & 0xff
+    }
     fn hash(self) -> u64 {
-        let mixed = self.entry().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.slot().unwrap_or(0) << 8 | self.fp()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         mixed ^ mixed >> 32
     }
     fn busy(self) -> u64 {
@@ -141,6 +154,20 @@ impl Stamps {
         if self.coherence == Coherence::None {
             return false;
         }
+        let word = self.word(node, stamp);
+        let there = word.load(Relaxed);
+        let other = Stamp(there);
+        let was_its = (other.slot(), other.fp()) == (stamp.slot(), stamp.fp());
+        if there & BUSY != 0 || !was_its && !self.is_hot(node, stamp, other) {
+            return false;
+        }
+        let is_mine = word.compare_exchange(there, stamp.busy(), SeqCst, Relaxed).is_ok();
+        // Before the entry's node is looked at again: whoever changes it, and then looks for copies, finds this one begun.
+        fence(SeqCst);
+        is_mine
+    }
+    /// Counts a read of an entry without a copy; whether there were enough to have the place of another one's.
+    fn is_hot(&self, node: u32, stamp: Stamp, other: Stamp) -> bool {
         let here = &self.nodes[node as usize];
         // Two counters of the sketch.
         self.lines.near_dram.reads(2);
@@ -150,18 +177,8 @@ impl Stamps {
         if reads.is_multiple_of(here.words.len() as u64 * READS_A_COPY) {
             here.sketch.halve(0, 1);
         }
-        let word = self.word(node, stamp);
-        let there = word.load(Relaxed);
         // What another entry has is left to it while it is read more.
-        let other = Stamp(there);
-        let is_others = there != 0 && other.entry() != stamp.entry();
-        if count < HOT || there & BUSY != 0 || is_others && here.sketch.count(other.hash()) > count {
-            return false;
-        }
-        let is_mine = word.compare_exchange(there, stamp.busy(), SeqCst, Relaxed).is_ok();
-        // Before the entry's node is looked at again: whoever changes it, and then looks for copies, finds this one begun.
-        fence(SeqCst);
-        is_mine
+        count >= HOT && (other.slot().is_none() || here.sketch.count(other.hash()) <= count)
     }
     /// A copy that was begun is there, or (`false`) is not.
     pub fn end(&self, node: u32, stamp: Stamp, is_there: bool) {
@@ -169,14 +186,12 @@ impl Stamps {
         // It fails if a writer has said meanwhile that it does not count.
         let _ = self.word(node, stamp).compare_exchange(stamp.busy(), to, Release, Relaxed);
     }
-    /// No NUMA node has a copy of these entries of a slot any more; the one that has them themselves is not asked.
-    pub fn invalidate(&self, home: u32, slot: u32, entries: u64) {
+    /// No NUMA node has a copy of these entries any more; the one that has them themselves is not asked.
+    pub fn invalidate(&self, home: u32, entries: impl Iterator<Item = Stamp> + Clone) {
         self.look();
         for node in (0..self.nodes.len() as u32).filter(|node| *node != home) {
-            let mut left = entries;
-            while left != 0 {
-                self.clear(node, Stamp::new(slot, left.trailing_zeros() as usize, 0));
-                left &= left - 1;
+            for entry in entries.clone() {
+                self.clear(node, entry);
             }
         }
     }
@@ -207,15 +222,11 @@ impl Stamps {
     }
     /// No NUMA node has a copy of any entry of a slot: its eras begin again.
     pub fn forget(&self, slot: u32) {
-        let first = Stamp::new(slot, 0, 0).entry();
-        let of_slot = first..first + ENTRIES_MAX as u64;
+        let is_its = |word| Stamp(word).slot() == Some(slot.into());
         for node in &self.nodes {
             for word in &node.words {
-                let there = word.load(Acquire);
-                if there != 0 && of_slot.contains(&Stamp(there).entry()) {
-                    let _ = word.fetch_update(AcqRel, Acquire, |there| {
-                        of_slot.contains(&Stamp(there).entry()).then_some(0)
-                    });
+                if is_its(word.load(Acquire)) {
+                    let _ = word.fetch_update(AcqRel, Acquire, |there| is_its(there).then_some(0));
                 }
             }
             self.lines.far_dram.reads(node.words.len() as u64 / STAMPS_A_LINE);

@@ -106,7 +106,8 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             nodes.slots.descriptor(change.slot).retire(gone, now, safe);
             nodes.slots.change(change.slot, &change.after);
             if let Some(replicas) = &nodes.replicas {
-                replicas.update(nodes, change.slot, gone, &changes.coming[change.added.clone()]);
+                let coming = &changes.coming[change.added.clone()];
+                replicas.update(nodes, change.slot, &change.before, gone, coming);
             }
         }
         live.clear();

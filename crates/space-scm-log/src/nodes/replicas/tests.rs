@@ -3,7 +3,6 @@
 use terrace_engine::hash::KeyHasher;
 use terrace_media::{HeapRegion, settle};
 
-use super::super::dram::Seen;
 use super::super::layout::FP_WORDS;
 use super::*;
 use crate::medium::Geometry;
@@ -42,7 +41,7 @@ impl Bed {
         self.nodes.slots.change(0, &seen.with(bitmap, seen.fps));
         let key = 0..1;
         let coming = [Coming { at: at as u8, fp: 0, entry, key }];
-        self.nodes.replicas.as_ref().unwrap().update(&self.nodes, 0, gone, &coming);
+        self.nodes.replicas.as_ref().unwrap().update(&self.nodes, 0, &seen, gone, &coming);
     }
     /// What a reader who is away finds there.
     fn read(&self, at: usize) -> u8 {
@@ -165,4 +164,14 @@ fn a_writer_updates_copies_where_that_is_how_they_go_on() {
     bed.put(1, b"2", 1);
     assert_eq!(bed.costs(1), (0, 1), "the copy is there before anybody has read it");
     assert_eq!(bed.read(1), b'2');
+}
+
+#[test]
+fn what_was_copied_and_is_written_again_is_copied_when_it_is_read() {
+    let bed = Bed::new(Coherence::SelfInvalidate);
+    bed.put(0, b"1", 0);
+    (0..3).for_each(|_| assert_eq!(bed.read(0), b'1'));
+    bed.put(1, b"2", 1);
+    assert_eq!(bed.costs(1), (1, 0));
+    assert_eq!(bed.costs(1), (0, 1));
 }
