@@ -133,6 +133,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         (root.from, root.upto, root.is_committed) = (keeper.root.upto, upto, false);
         root.round = round;
         root.sequence = keeper.root.sequence + 1;
+        root.nodes = self.directory.nodes();
         // One that is there already is not stored again: torn, it would be missed.
         let is_stored = T::store(self, keeper, &mut plan, Some(&root).filter(|_| made_again.is_none()));
         keeper.work.plan = plan;
@@ -140,6 +141,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
             return false;
         }
         (root.sequence, root.is_committed) = (root.sequence + 1, true);
+        root.nodes = self.directory.nodes();
         self.medium.save_root(&root);
         keeper.root = root;
         T::root_is_there(self, keeper);

@@ -35,6 +35,10 @@ pub trait Directory<R: ByteRegion>: Send + Sync + Sized + 'static {
     /// What a plan has of its own, and room that it needs for that.
     type Changes: Default + Send;
 
+    /// Nodes that count, for the root to say.
+    fn nodes(&self) -> u32 {
+        0
+    }
     /// Hashes keys.
     fn hasher(&self) -> &KeyHasher;
     /// The hash of a record's key.

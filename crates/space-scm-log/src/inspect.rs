@@ -81,8 +81,8 @@ pub struct Examined {
 
 impl Examined {
     /// What stands in front of the pages but for the hash table: manifest, root, and the lines of pages, of which one is `own` that the
-    /// directory has. The sequence number up to which nodes count.
-    fn of_front<R: ByteRegion>(medium: &Medium<R>, own: Kind) -> (Self, u64) {
+    /// directory has. The sequence number up to which nodes count, and how many there are at least.
+    fn of_front<R: ByteRegion>(medium: &Medium<R>, own: Kind) -> (Self, (u64, u32)) {
         let mut found = Self { manifests: Some(medium.stored_copies()), ..Self::default() };
         for page in 0..medium.pages() as u32 {
             found.pages.0 += 1;
@@ -95,12 +95,12 @@ impl Examined {
         let Some(root) = medium.newest_root() else {
             found.faults.push(Fault::Root);
             // Whatever is there is looked at.
-            return (found, u64::MAX);
+            return (found, (u64::MAX, 0));
         };
         found.counted = root.keys;
         found.is_coming = !root.is_committed;
         found.is_uncertain = root.is_uncertain;
-        (found, root.sequence - u64::from(!root.is_committed))
+        (found, (root.sequence - u64::from(!root.is_committed), root.nodes))
     }
     /// A record whose entry is at this place counts.
     pub(crate) fn see_record<R: ByteRegion>(

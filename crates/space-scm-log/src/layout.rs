@@ -3,7 +3,7 @@
 //! ```text
 //! area     manifest, twice | root, three times | page table | hash table | log superblock | pages
 //! root     0 magic "TRCSCMR1"  8 sequence  16 from  24 upto  32 committed:1 uncertain:1  40 keys 16 x u64  168 expiring 16 x u64  296 flushed 16 x u64
-//!          424 crc of store id and 0..424:u32 zero
+//!          424 crc of store id and 0..424:u32 zero  432 nodes:u32  436 crc of store id, sequence and nodes:u32
 //! page     0 magic "TRCSCMP1"  8 sequence  16 kind:u8 exact:u8 zero  24 generation  32 live bytes  40 first deadline  48 order
 //! line     56 crc of store id, page and 0..56:u32 zero                                                          twice a page
 //! bucket   0-44 where:45 in words from the first page  45 kind:2  47 lost:1  48 check of all that and the bucket:16
@@ -36,6 +36,8 @@ const ROOT_MAGIC: &[u8; 8] = b"TRCSCMR1";
 const PAGE_MAGIC: &[u8; 8] = b"TRCSCMP1";
 const PART_MAGIC: &[u8; 8] = b"TRCSCMV1";
 const ROOT_CRC_AT: usize = 424;
+/// Where a root says how many nodes there are: a word that has a check of its own, so that it can be stored alone.
+pub const ROOT_NODES_AT: usize = 432;
 /// Beside two flags: how far the round goes beyond its slice.
 const ROUND_SHIFT: u32 = 2;
 const PAGE_CRC_AT: usize = 56;
@@ -70,6 +72,16 @@ pub struct Root {
     pub expiring: [u64; DATABASES],
     /// Records of each database up to this version count for nothing.
     pub flushed: [u64; DATABASES],
+    /// So many nodes count at least: one that reads as zeros is missed. 0: nobody knows.
+    pub nodes: u32,
+}
+
+/// What a root with this sequence number says of how many nodes there are.
+pub fn nodes_word(store_id: u64, sequence: u64, nodes: u32) -> u64 {
+    match nodes {
+        0 => 0,
+        _ => u64::from(nodes) | u64::from(crc_of(store_id, sequence, &nodes.to_le_bytes())) << 32,
+    }
 }
 
 impl Root {
@@ -91,13 +103,16 @@ impl Root {
         }
         let crc = crc_of(store_id, 0, &bytes[..ROOT_CRC_AT]);
         bytes[ROOT_CRC_AT..ROOT_CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+        put_u64(&mut bytes, ROOT_NODES_AT, nodes_word(store_id, self.sequence, self.nodes));
         bytes
     }
-    /// What these bytes say, if they hold together.
+    /// What these bytes say, if they hold together. How many nodes there are is not known of one that says it wrongly: it counts all the same.
     pub fn decode(bytes: &[u8; ROOT_BYTES], store_id: u64) -> Option<Self> {
         let sound = &bytes[..8] == ROOT_MAGIC
             && u32_at(bytes, ROOT_CRC_AT) == crc_of(store_id, 0, &bytes[..ROOT_CRC_AT]);
         let list = |from: usize| std::array::from_fn(|i| u64_at(bytes, from + i * 8));
+        let nodes = u32_at(bytes, ROOT_NODES_AT);
+        let are_known = nodes_word(store_id, u64_at(bytes, 8), nodes) == u64_at(bytes, ROOT_NODES_AT);
         sound.then(|| Self {
             sequence: u64_at(bytes, 8),
             from: u64_at(bytes, 16),
@@ -108,6 +123,7 @@ impl Root {
             keys: list(40),
             expiring: list(168),
             flushed: list(296),
+            nodes: if are_known { nodes } else { 0 },
         })
     }
 }
@@ -358,4 +374,29 @@ pub fn encode_part(value: &[u8]) -> [u8; PART_HEAD_BYTES] {
 /// The hash of the key that a part is of, and how many bytes of a value it has, if its head looks like one.
 pub fn decode_part(head: &[u8; PART_HEAD_BYTES]) -> Option<(u64, usize)> {
     (&head[..8] == PART_MAGIC).then(|| (u64_at(head, 8), u32_at(head, 16) as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_many_nodes_there_are_is_known_or_not_and_the_root_counts() {
+        let root = Root { sequence: 7, is_committed: true, nodes: 900, ..Root::default() };
+        let bytes = root.encode(9);
+        assert_eq!(Root::decode(&bytes, 9), Some(root));
+        let unknown = Root { nodes: 0, ..root };
+        for bit in ROOT_NODES_AT * 8..ROOT_NODES_AT * 8 + 64 {
+            let mut flipped = bytes;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Root::decode(&flipped, 9), Some(unknown), "bit {bit}");
+        }
+        let mut before = bytes;
+        put_u64(&mut before, ROOT_NODES_AT, 0);
+        assert_eq!(Root::decode(&before, 9), Some(unknown));
+        assert_eq!(unknown.encode(9), before, "as roots were before they said it");
+        // What another root said there is not this one's.
+        put_u64(&mut before, ROOT_NODES_AT, nodes_word(9, 6, 900));
+        assert_eq!(Root::decode(&before, 9), Some(unknown));
+    }
 }

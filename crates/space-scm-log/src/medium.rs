@@ -12,7 +12,7 @@ use crate::layout::{EDGE_BYTES, Kind, LINE_BYTES, PageLine, ROOT_BYTES, Root};
 /// Bytes for a copy of the manifest.
 const MANIFEST_COPY_BYTES: u64 = 256;
 /// Roots: two of the newest that is committed, and one that is coming between them. So what damages neighbouring lines leaves one of the two.
-const ROOTS: u64 = 3;
+pub(crate) const ROOTS: u64 = 3;
 pub(crate) const COMMITTED: [u64; 2] = [0, 2];
 const COMING: [u64; 1] = [1];
 /// Behind the manifest: how many bytes the store was made with, and has now.
@@ -207,9 +207,9 @@ impl<R: ByteRegion> Medium<R> {
         self.region.read(self.root_at(copy), &mut bytes);
         Root::decode(&bytes, self.store_id)
     }
-    /// The newest root that holds together.
+    /// The newest root that holds together, and of its copies one that says how many nodes there are.
     pub fn newest_root(&self) -> Option<Root> {
-        (0..ROOTS).filter_map(|copy| self.root(copy)).max_by_key(|root| root.sequence)
+        (0..ROOTS).filter_map(|copy| self.root(copy)).max_by_key(|root| (root.sequence, root.nodes))
     }
     /// Whether a root is there that is committed: a crash damages one of the two places at most.
     pub fn has_committed_root(&self) -> bool {

@@ -86,10 +86,14 @@ impl<R: ByteRegion> Repair<R> {
     /// The nodes that count and can be read, in order.
     pub(super) fn whole_nodes(&self, slots: &[u32], work: &mut Work) -> BTreeMap<(u8, Vec<u8>), Whole> {
         let mut all: BTreeMap<(u8, Vec<u8>), Whole> = BTreeMap::new();
-        let mut texts = BTreeSet::new();
+        let (mut texts, mut blank) = (BTreeSet::new(), Vec::new());
         for &slot in slots {
             let (about, seen, is_changed) = match self.nodes.read_slot(slot, self.counts) {
                 FoundSlot::Free | FoundSlot::NotYet(_) | FoundSlot::Ended => continue,
+                FoundSlot::Blank => {
+                    blank.push(slot);
+                    continue;
+                }
                 FoundSlot::Node(about, seen, fps_hold) => (about, seen, !fps_hold),
                 FoundSlot::Damaged(about) => match self.commit_of(slot, &about) {
                     Some(seen) => {
@@ -134,6 +138,14 @@ impl<R: ByteRegion> Repair<R> {
             }
         }
         work.given_up = work.blanks.iter().filter(|slot| !texts.contains(*slot)).count() as u64;
+        work.nodes = all.len() as u32;
+        if work.nodes < self.root.nodes {
+            // Some of them were nodes.
+            blank.retain(|slot| !texts.contains(slot));
+            let missing = u64::from(self.root.nodes - work.nodes).saturating_sub(work.given_up);
+            work.given_up += missing.min(blank.len() as u64);
+            work.blanks.extend(blank);
+        }
         let mended: BTreeSet<u32> = work.texts.iter().map(|(slot, _)| *slot).collect();
         work.blanks.retain(|slot| !mended.contains(slot));
         all

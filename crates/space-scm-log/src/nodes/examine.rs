@@ -23,6 +23,8 @@ use crate::space::TIER;
 pub enum NodeFault {
     /// Nobody can tell which keys it has, or whether it has ended: the store does not open.
     Fence,
+    /// All that identifies a node reads as zeros, and nodes are missing: the store does not open.
+    Zeroed,
     /// The word that says which entries count: keys that belong there answer an error.
     Commit,
     /// Something of it was lost before: keys that belong there and are not found answer an error.
@@ -69,11 +71,12 @@ struct Found {
 }
 
 impl<R: ByteRegion> Nodes<R> {
-    /// Adds what there is of nodes; those up to a sequence number count, and records above the flush versions.
+    /// Adds what there is of nodes; those up to a sequence number count, as many as the root says at least, and records above the flush
+    /// versions.
     pub(crate) fn examine(
         &self,
         found: &mut Examined,
-        counts: u64,
+        counts: (u64, u32),
         flushed: &[u64; DATABASES],
         progress: &dyn Fn(u64, u64),
     ) {
@@ -92,10 +95,11 @@ impl<R: ByteRegion> Nodes<R> {
     fn collect(
         &self,
         found: &mut Examined,
-        counts: u64,
+        (counts, expected): (u64, u32),
         progress: &dyn Fn(u64, u64),
     ) -> BTreeMap<(u8, Vec<u8>), Found> {
         let mut nodes: BTreeMap<(u8, Vec<u8>), Found> = BTreeMap::new();
+        let (mut blank, mut without_fence) = (Vec::new(), 0);
         let pages = self.medium.pages() as u32;
         for page in 0..pages {
             if page % 64 == 0 {
@@ -111,7 +115,12 @@ impl<R: ByteRegion> Nodes<R> {
                         found.nodes.free += 1;
                         continue;
                     }
+                    FoundSlot::Blank => {
+                        blank.push(slot);
+                        continue;
+                    }
                     FoundSlot::Unknown => {
+                        without_fence += 1;
                         found.faults.push(fault(NodeFault::Fence));
                         continue;
                     }
@@ -129,6 +138,7 @@ impl<R: ByteRegion> Nodes<R> {
                 };
                 found.nodes.fingerprints += u64::from(!fps_hold);
                 let Some((fence, texts)) = self.fence_of(slot, &about, seen.bitmap()) else {
+                    without_fence += 1;
                     found.faults.push(fault(NodeFault::Fence));
                     continue;
                 };
@@ -148,6 +158,12 @@ impl<R: ByteRegion> Nodes<R> {
                     }
                 }
             }
+        }
+        if nodes.len() + without_fence < expected as usize {
+            let zeroed = blank.iter().map(|slot| Fault::Node { slot: *slot, what: NodeFault::Zeroed });
+            found.faults.extend(zeroed);
+        } else {
+            found.nodes.free += blank.len() as u64;
         }
         nodes
     }

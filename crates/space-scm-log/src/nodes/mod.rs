@@ -114,6 +114,9 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
     type Front = WithStrays<BTree>;
     type Changes = NodeChanges;
 
+    fn nodes(&self) -> u32 {
+        self.tree.len() as u32
+    }
     fn hasher(&self) -> &KeyHasher {
         &self.hasher
     }

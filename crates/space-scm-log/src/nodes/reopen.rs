@@ -22,8 +22,8 @@ use super::layout::{
 };
 use super::plan::NodeChanges;
 use crate::keeper::Keeper;
-use crate::layout::{Kind, Root};
-use crate::medium::{COMMITTED, Medium};
+use crate::layout::{Kind, ROOT_NODES_AT, Root, nodes_word};
+use crate::medium::{COMMITTED, Medium, ROOTS};
 use crate::space::ScmSpace;
 
 /// What was found in a slot.
@@ -40,6 +40,8 @@ pub enum FoundSlot {
     Damaged(Static),
     /// A node whose fence nobody knows.
     Unknown,
+    /// All that identifies a node reads as zeros: there was one, or never. How many nodes the root counts may tell.
+    Blank,
 }
 
 impl<R: ByteRegion> Medium<R> {
@@ -47,12 +49,22 @@ impl<R: ByteRegion> Medium<R> {
     /// Durable when it returns.
     fn agree_on_root(&self) {
         let copies = COMMITTED.map(|copy| self.root(copy).filter(|root| root.is_committed));
-        let Some(newest) = copies.into_iter().flatten().max_by_key(|root| root.sequence) else { return };
+        let Some(newest) = copies.into_iter().flatten().max_by_key(|root| (root.sequence, root.nodes)) else {
+            return;
+        };
         for (copy, root) in COMMITTED.into_iter().zip(copies) {
             if root != Some(newest) {
                 self.region.write_nt(self.root_at(copy), &newest.encode(self.store_id));
                 self.region.fence();
             }
+        }
+    }
+    /// Has the roots that are there say that there are so many nodes; durable after a fence.
+    pub(super) fn note_nodes(&self, nodes: u32) {
+        for copy in 0..ROOTS {
+            let at = self.root_at(copy);
+            let word = nodes_word(self.store_id, self.region.load_u64(at + 8), nodes);
+            self.region.write_nt(at + ROOT_NODES_AT as u64, &word.to_le_bytes());
         }
     }
 }
@@ -69,8 +81,11 @@ impl<R: ByteRegion> Nodes<R> {
         let Some(about) = self.about(slot, &meta) else {
             let is_blank =
                 STATIC_AT.iter().all(|at| meta[*at..*at + STATIC_BYTES].iter().all(|byte| *byte == 0));
-            // Its word is damaged, and there never was a node.
-            return if is_blank || self.is_text(slot) { FoundSlot::Free } else { FoundSlot::Unknown };
+            return match (self.is_text(slot), is_blank) {
+                (true, _) => FoundSlot::Free,
+                (false, true) => FoundSlot::Blank,
+                (false, false) => FoundSlot::Unknown,
+            };
         };
         if about.sequence > counts {
             return FoundSlot::NotYet(about.sequence);
@@ -233,7 +248,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         self.medium.agree_on_root();
         let counts = root.sequence - u64::from(!root.is_committed);
         let mut found: BTreeMap<(u8, Vec<u8>), (u32, Seen)> = BTreeMap::new();
-        let (mut free, mut texts) = (Vec::new(), Vec::new());
+        let (mut free, mut blank, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         let of_nodes =
             (0..self.pages.table.len() as u32).filter(|page| self.pages.page(*page).kind() == Kind::Nodes);
         for page in of_nodes {
@@ -255,6 +270,10 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                     FoundSlot::Ended => {
                         nodes.uncommit(slot);
                         free.push(slot);
+                        continue;
+                    }
+                    FoundSlot::Blank => {
+                        blank.push(slot);
                         continue;
                     }
                     FoundSlot::Unknown => return Err(lost_fence(slot)),
@@ -295,6 +314,18 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                     }
                 }
             }
+        }
+        match blank.first() {
+            Some(slot) if found.len() < root.nodes as usize => {
+                return Err(lost_nodes(*slot, root.nodes as usize - found.len()));
+            }
+            // There never was a node in them.
+            _ => blank.iter().for_each(|slot| nodes.uncommit(*slot)),
+        }
+        free.extend(blank);
+        if root.nodes == 0 {
+            // A store of before roots said it.
+            self.medium.note_nodes(found.len() as u32);
         }
         for ((db, fence), (slot, seen)) in &found {
             nodes.slots.begin(*slot, seen);
@@ -362,5 +393,11 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
 fn lost_fence(slot: u32) -> StoreError {
     StoreError::Corrupt(format!(
         "nobody can tell which keys node {slot} has: neither copy of its fence is valid; nothing was changed"
+    ))
+}
+
+fn lost_nodes(slot: u32, missing: usize) -> StoreError {
+    StoreError::Corrupt(format!(
+        "nodes are missing, {missing} of them, and what is in front of slot {slot} reads as zeros: nobody can tell which keys they had"
     ))
 }

@@ -62,6 +62,8 @@ pub(super) struct Work {
     /// Slots that are to be free, and those of them that may have been nodes.
     pub blanks: Vec<u32>,
     pub given_up: u64,
+    /// Nodes that are left.
+    pub nodes: u32,
     /// Nodes whose words of when they end are to say: never.
     pub ends: Vec<u32>,
     /// Nodes of which a bit of the commit word was wrong.
@@ -151,6 +153,9 @@ impl<R: ByteRegion> Repair<R> {
         self.save_texts(&work);
         self.free(&work.blanks);
         self.save_mends(&work.mends);
+        // Those that were given up are missed no more.
+        self.medium.note_nodes(work.nodes);
+        self.medium.region.fence();
         let lines = self.lost.tell((Kind::Nodes, "nodes"));
         let clears = work.mends.iter().filter(|mend| mend.about.is_lost).count() as u64;
         let most = work.given_up * self.nodes.entries as u64;
@@ -196,7 +201,7 @@ impl<R: ByteRegion> Repair<R> {
                 match self.nodes.read_slot(slot, self.counts) {
                     FoundSlot::NotYet(sequence) => self.nodes.remove(slot, sequence),
                     FoundSlot::Node(..) | FoundSlot::Damaged(_) => self.nodes.unend(slot),
-                    FoundSlot::Free | FoundSlot::Ended | FoundSlot::Unknown => {}
+                    FoundSlot::Free | FoundSlot::Ended | FoundSlot::Unknown | FoundSlot::Blank => {}
                 }
             }
             self.medium.region.fence();

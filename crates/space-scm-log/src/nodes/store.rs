@@ -72,6 +72,9 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             self.write_entries(change.slot, &changes.coming[change.added.clone()]);
             self.write_fps(change.slot, &change.before, &change.after);
         }
+        if is_cleaning {
+            self.expect_fewer(&changes.reshaped);
+        }
         region.fence();
         if let Some(root) = coming {
             self.medium.save_root(root);
@@ -117,6 +120,17 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         }
         self.note_live(live);
         true
+    }
+
+    /// Cleaning stores no root: the one that is there says before that fewer nodes are to come, for none of them is missed then. Durable
+    /// after a fence.
+    fn expect_fewer(&self, reshaped: &[Reshaped]) {
+        let nodes = &self.directory;
+        let gone = |one: &Reshaped| one.old.len().saturating_sub(one.fresh.len());
+        let gone: usize = reshaped.iter().map(gone).sum();
+        if gone > 0 {
+            self.medium.note_nodes((nodes.tree.len() as u32).saturating_sub(gone as u32));
+        }
     }
 
     /// Nodes that have ended are none any more; durable when it returns.

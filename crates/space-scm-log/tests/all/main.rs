@@ -10,3 +10,4 @@ mod repaired;
 mod schedules;
 mod support;
 mod swapped;
+mod zeroed;

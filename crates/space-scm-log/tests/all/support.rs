@@ -12,6 +12,7 @@ use terrace_engine::clock::ManualClock;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{
     Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Progress, Reply, Session, Settled, Store,
+    StoreError,
 };
 use terrace_media::{AnyRegion, ByteRegion, Counters, caller};
 use terrace_media_sim::trace::Position;
@@ -60,6 +61,11 @@ pub fn filled(text: &str, bytes: usize) -> State {
 
 /// Opens a store whose time begins at so many milliseconds.
 pub fn open_at(region: impl ByteRegion, fresh: bool, now_ms: u64) -> Box<dyn Store> {
+    try_open_at(region, fresh, now_ms).unwrap()
+}
+
+/// The same of one that may refuse.
+pub fn try_open_at(region: impl ByteRegion, fresh: bool, now_ms: u64) -> Result<Box<dyn Store>, StoreError> {
     let machine = MachineOptions {
         engine: if HAS_NODES.get() { "bonsai" } else { "scmkv" },
         durability: Durability::Sync,
@@ -83,8 +89,7 @@ pub fn open_at(region: impl ByteRegion, fresh: bool, now_ms: u64) -> Box<dyn Sto
         far: None,
     };
     let region = AnyRegion::of(region);
-    let opened = if HAS_NODES.get() { open_ordered(&region, 0, opening) } else { open(&region, 0, opening) };
-    opened.unwrap()
+    if HAS_NODES.get() { open_ordered(&region, 0, opening) } else { open(&region, 0, opening) }
 }
 
 pub fn open_again(region: impl ByteRegion) -> Box<dyn Store> {

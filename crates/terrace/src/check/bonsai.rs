@@ -68,6 +68,10 @@ pub(super) fn text_of_node(slot: u32, what: NodeFault) -> String {
             "node {slot}: nobody can tell which keys it has: neither copy of its fence is whole, or its text is damaged, or both words of when it \
              ends; the store does not open"
         ),
+        NodeFault::Zeroed => format!(
+            "node {slot}: nodes are missing, and what is in front of its entries reads as zeros: nobody can tell which keys it has; the store does \
+             not open"
+        ),
         NodeFault::Commit => format!(
             "node {slot}: the word is damaged that says which entries it has: keys that belong there answer an error until SET or DEL"
         ),

@@ -19,6 +19,8 @@ pub(crate) const KEYS: u64 = (PAIRS + RECORDS + LONG + LONGER + 1) as u64;
 /// docs/formats/scm.md
 pub(crate) const LINES_AT: u64 = 5952;
 pub(crate) const LINE_BYTES: u64 = 64;
+/// Where roots say how many nodes there are.
+pub(crate) const NODES_SAID_AT: [u64; 3] = [5040, 5488, 5936];
 pub(crate) const STATICS: [u64; 2] = [0, 64];
 pub(crate) const COMMIT: u64 = 32;
 pub(crate) const FINGERPRINTS: u64 = 48;
@@ -125,6 +127,10 @@ impl Made {
         let mut byte = [0];
         file.read_exact_at(&mut byte, at).unwrap();
         file.write_all_at(&[byte[0] ^ 1 << bit], at).unwrap();
+    }
+    pub fn zero(&self, at: u64, bytes: u64) {
+        let file = File::options().write(true).open(&self.path).unwrap();
+        file.write_all_at(&vec![0; bytes as usize], at).unwrap();
     }
     /// Makes a version there that of the record before: each key was written twice, one time after the other by one session.
     pub fn flip_to_version_before(&self, at: u64) {

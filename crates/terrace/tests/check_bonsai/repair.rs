@@ -75,6 +75,49 @@ fn a_node_that_nobody_can_tell_the_keys_of_is_given_up() {
 }
 
 #[test]
+fn nodes_that_read_as_zeros_are_missed_and_given_up() {
+    let Some(made) = made(true) else { return };
+    let slots = [0, 700, 701, 1500].map(|i| made.entry_of(pair(i)).0);
+    let keys: Vec<_> = slots.iter().flat_map(|slot| made.keys_of(*slot)).collect();
+    slots.iter().for_each(|slot| made.zero(*slot, META_BYTES));
+    made.tells("nodes are missing, and what is in front of its entries reads as zeros");
+    let error = terrace::open(made.options.clone()).err().unwrap().to_string();
+    assert!(error.contains("nodes are missing, 3 of them"), "{error}");
+    made.repaired(&["3 nodes were given up, and 120 records with them at most"]);
+    made.holds_but(|key| keys.iter().any(|gone| gone == key));
+}
+
+#[test]
+fn a_slot_that_has_no_node_may_read_as_zeros() {
+    let Some(made) = made(true) else { return };
+    let bytes = made.bytes();
+    let (with, without): (Vec<u64>, Vec<u64>) =
+        made.slots(&bytes).map(|(_, at)| at).partition(|at| made.nodes(&bytes).contains(at));
+    // Slots that had one have it still, and some have the text of a fence.
+    let had_one = |at: &&u64| word(&bytes, **at) != 0 && !bytes[**at as usize + 48..].starts_with(b"so much");
+    assert!(with.len() > 50 && without.iter().filter(had_one).count() > 5, "{}", without.len());
+    without.iter().filter(had_one).for_each(|at| made.zero(*at, META_BYTES));
+    made.repaired(&[]);
+    made.is_mended();
+}
+
+#[test]
+fn a_store_of_before_roots_said_how_many_nodes_there_are_learns_it() {
+    let Some(made) = made(true) else { return };
+    NODES_SAID_AT.iter().for_each(|at| made.zero(*at, 8));
+    let bytes = made.bytes();
+    let (slot, _) = made.entry_of(pair(700));
+    // Nothing tells that it had a node.
+    made.zero(slot, META_BYTES);
+    made.open().close().unwrap();
+    std::fs::write(&made.path, &bytes).unwrap();
+    made.open().close().unwrap();
+    made.zero(slot, META_BYTES);
+    made.tells("nodes are missing");
+    assert!(terrace::open(made.options.clone()).is_err());
+}
+
+#[test]
 fn the_first_node_of_all_is_given_up_too() {
     let Some(made) = made(true) else { return };
     let (slot, _) = made.entry_of(pair(0));
