@@ -240,7 +240,6 @@ fn grow<R: ByteRegion>(
     medium.grow(wanted).map_err(StoreError::io(format!(
         "{description}: growing from {before} to {wanted} bytes (asked for less, it opens as it is)"
     )))?;
-    tracing::info!("pmem: the store has grown from {before} to {wanted} bytes");
     Ok(())
 }
 

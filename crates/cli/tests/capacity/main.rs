@@ -4,6 +4,7 @@
 
 mod full;
 mod groups;
+mod grown;
 mod load;
 mod memory;
 mod more_than_dram;
