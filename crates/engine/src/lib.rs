@@ -58,5 +58,5 @@ pub use op::{
 pub use pending::{fetch_lost, fetch_view};
 pub use reply::{Meta, OpError, Reply};
 pub use session::{Progress, Removal, RemovalFn, Session, Store, StoreError};
-pub use stats::{Failure, LogStats, RecoveryStats, Scanned, SnapshotUse, Stats, TierStats};
+pub use stats::{Failure, LogStats, MoreRoom, RecoveryStats, Scanned, SnapshotUse, Stats, TierStats};
 pub use terrace_media::Buffer;

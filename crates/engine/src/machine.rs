@@ -460,6 +460,7 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
             stalls: shared.sum(|c| &c.stalls),
             refused: shared.sum(|c| &c.refused),
             dram_other_bytes: machine.space.dram_bytes(),
+            more_dram: machine.space.more_dram(),
             recovery: machine.recovery,
             log_failure: shared.log_failure().cloned(),
             tier_failure: machine.space.failure(),

@@ -37,6 +37,8 @@ pub struct Stats {
     pub refused: u64,
     /// Bytes of DRAM the engine holds beside the index: pages, tables, buffers.
     pub dram_other_bytes: u64,
+    /// How records and index get more DRAM.
+    pub more_dram: MoreRoom,
     /// What recovery found, if the store was opened from existing data.
     pub recovery: Option<RecoveryStats>,
     /// Why nothing is acknowledged any more: a sync or a write of the log failed, or a sync of large values.
@@ -75,6 +77,18 @@ impl Failure {
     }
 }
 
+/// How something gets more room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MoreRoom {
+    /// A store keeps what it was made with.
+    #[default]
+    Never,
+    /// When it is opened with more.
+    WhenOpened,
+    /// While it is open.
+    WhileOpen,
+}
+
 /// One tier.
 #[derive(Clone, Debug, Default)]
 pub struct TierStats {
@@ -94,6 +108,8 @@ pub struct TierStats {
     pub taken_bytes: u64,
     /// Why it can't take more, if its disk refuses.
     pub cramped: Option<String>,
+    /// How it gets more room; of tier `dram` [`Stats::more_dram`] says it.
+    pub more_room: MoreRoom,
     /// Gets answered from here.
     pub hits: u64,
     /// Accesses (zero for DRAM, which is not counted); without those of a log in a file of its own: see [`Stats::traffic`].

@@ -41,7 +41,7 @@ pub use endpoint::{Endpoint, UNIX_MODE_DEFAULT, unix_mode};
 pub use exchange::Exchange;
 pub use loading::{Loading, Progress};
 pub use memcached::{MemcachedProtocols, MemcachedUsers, WrongUsers};
-pub use options::{ServerOptions, SoftLimit};
+pub use options::{MoreRoomBy, ServerOptions, SoftLimit};
 pub use redis_conf::{REDIS_VERSION, check_parameter, glob_matches, is_without_meaning, split_words};
 pub use server::{Addresses, Server};
 pub use stop::{OnStop, StopKind};

@@ -121,7 +121,7 @@ pub struct ServerOptions {
     /// Whether a full store evicts: told as `maxmemory-policy`.
     pub evicts: bool,
     /// What an operator does for more room, where the options of `terrace serve` are not those of this server.
-    pub more_room: Option<String>,
+    pub more_room: Option<MoreRoomBy>,
     /// Where the store lies, told as `CONFIG GET dir`, and snapshots are written; empty if nowhere.
     pub dir: String,
     /// The name of the file that `SAVE` and `BGSAVE` write there (Redis's `dbfilename`).
@@ -130,6 +130,15 @@ pub struct ServerOptions {
     pub durability: String,
     /// What the store found when it opened, a line each, told by `INFO`.
     pub description: Vec<String>,
+}
+
+/// What an operator does for more room.
+#[derive(Clone, Debug)]
+pub struct MoreRoomBy {
+    /// Of DRAM.
+    pub dram: String,
+    /// Of the tier below it.
+    pub below: String,
 }
 
 impl Default for ServerOptions {

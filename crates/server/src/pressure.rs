@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use terrace::human_bytes;
-use terrace_engine::{Stats, TierStats};
+use terrace_engine::{MoreRoom, Stats, TierStats};
 
+use crate::options::MoreRoomBy;
 use crate::shared::Shared;
 
 /// Between two looks.
@@ -186,21 +187,26 @@ pub(crate) fn reason(shared: &Shared, stats: &Stats, kind: Kind) -> String {
         None => tier.capacity_bytes,
     };
     let below_has_room = lowest.is_none_or(|tier| tier.used_bytes < there_is(tier) / 4 * 3);
-    let (what, tier) = match stats.tiers.last() {
+    let (what, tier, more) = match stats.tiers.last() {
         _ if below_has_room && budget > 0 && stats.index_bytes > budget / 2 => {
             let (index, budget) = (human_bytes(stats.index_bytes), human_bytes(budget));
-            (format!("the index takes {index} of {budget} of DRAM"), "dram")
+            (format!("the index takes {index} of {budget} of DRAM"), "dram", stats.more_dram)
         }
-        Some(tier) => (state_of(tier, kind), tier.tier),
-        None => ("there is no room".into(), "dram"),
+        Some(tier) if tier.tier != "dram" => (state_of(tier, kind), tier.tier, tier.more_room),
+        Some(tier) => (state_of(tier, kind), tier.tier, stats.more_dram),
+        None => ("there is no room".into(), "dram", stats.more_dram),
     };
+    let by = options.more_room.as_ref();
     match stats.tiers.last().and_then(|lowest| lowest.cramped.as_ref().filter(|_| tier == lowest.tier)) {
         // More of the option would not help.
         Some(_) if options.evicts => format!("{what}: make room on that disk"),
-        Some(_) => {
-            format!("{what}: make room on that disk, lower --{tier} (CONFIG SET {tier}-size), or delete keys")
+        Some(_) if more == MoreRoom::WhileOpen && by.is_none() => {
+            format!(
+                "{what}: make room on that disk, lower --{tier} with CONFIG SET {tier}-size, or delete keys"
+            )
         }
-        None => format!("{what}: {}", advice(tier, options.more_room.as_deref(), options.evicts)),
+        Some(_) => format!("{what}: make room on that disk, or delete keys"),
+        None => format!("{what}: {}", advice(tier, more, by, options.evicts)),
     }
 }
 
@@ -223,16 +229,20 @@ fn state_of(tier: &TierStats, kind: Kind) -> String {
     )
 }
 
-/// What gives a tier more room; `more_room` is another command's name for it than that of `terrace serve`.
-fn advice(tier: &str, more_room: Option<&str>, evicts: bool) -> String {
-    let raise = match (more_room, tier) {
-        (Some(more_room), _) => more_room,
-        (None, "ssd") => "raise --ssd, or CONFIG SET ssd-size",
-        (None, "pmem") => "raise --pmem, or CONFIG SET pmem-size",
-        (None, _) => "raise --dram, or CONFIG SET maxmemory",
+/// What gives a tier more room, of which the engine says how it takes it; `by` is another command's name for it than that of
+/// `terrace serve`.
+fn advice(tier: &str, more: MoreRoom, by: Option<&MoreRoomBy>, evicts: bool) -> String {
+    let raise = match (by, tier, more) {
+        (Some(by), "dram", _) => by.dram.clone(),
+        (Some(by), ..) => by.below.clone(),
+        (None, "dram", MoreRoom::WhileOpen) => "raise --dram, or CONFIG SET maxmemory".into(),
+        // What a store has of a tier stands in it, and an option says it of new ones alone.
+        (None, _, MoreRoom::WhileOpen) => format!("raise --{tier} with CONFIG SET {tier}-size"),
+        (None, _, MoreRoom::WhenOpened) => format!("raise --{tier} and start the server again"),
+        (None, _, MoreRoom::Never) => format!("raise --{tier} for a new store, as this one keeps its size"),
     };
-    match (evicts, more_room) {
-        (true, _) => raise.into(),
+    match (evicts, by) {
+        (true, _) => raise,
         (false, Some(_)) => format!("{raise}, or delete keys"),
         (false, None) => format!("{raise}, delete keys, or run with --when-full evict"),
     }
@@ -308,12 +318,23 @@ mod tests {
             "tier ssd is full (1.5 GiB of 2 GiB in use, 512 MiB live)"
         );
         assert!(state_of(&tier, Kind::Filling).starts_with("tier ssd is filling ("));
+        let advice = |tier, more| advice(tier, more, None, true);
+        assert_eq!(advice("ssd", MoreRoom::WhileOpen), "raise --ssd with CONFIG SET ssd-size");
+        assert_eq!(advice("pmem", MoreRoom::WhileOpen), "raise --pmem with CONFIG SET pmem-size");
+        assert_eq!(advice("pmem", MoreRoom::WhenOpened), "raise --pmem and start the server again");
+        assert_eq!(advice("ssd", MoreRoom::Never), "raise --ssd for a new store, as this one keeps its size");
+        assert_eq!(advice("dram", MoreRoom::WhileOpen), "raise --dram, or CONFIG SET maxmemory");
+        assert_eq!(advice("dram", MoreRoom::WhenOpened), "raise --dram and start the server again");
+    }
+
+    #[test]
+    fn who_does_not_evict_may_delete_keys_and_other_commands_have_their_own_options() {
         assert_eq!(
-            advice("ssd", None, false),
-            "raise --ssd, or CONFIG SET ssd-size, delete keys, or run with --when-full evict"
+            advice("ssd", MoreRoom::WhileOpen, None, false),
+            "raise --ssd with CONFIG SET ssd-size, delete keys, or run with --when-full evict"
         );
-        assert_eq!(advice("pmem", None, true), "raise --pmem, or CONFIG SET pmem-size");
-        assert_eq!(advice("dram", None, true), "raise --dram, or CONFIG SET maxmemory");
-        assert_eq!(advice("dram", Some("raise -m"), false), "raise -m, or delete keys");
+        let by = MoreRoomBy { dram: "raise -m".into(), below: "raise the other".into() };
+        assert_eq!(advice("dram", MoreRoom::WhileOpen, Some(&by), false), "raise -m, or delete keys");
+        assert_eq!(advice("ssd", MoreRoom::WhileOpen, Some(&by), true), "raise the other");
     }
 }

@@ -12,7 +12,7 @@ use terrace_engine::space::{
     Background, Class, Context, Fetch, Former, FoundKeys, InDram, LargeValues, Limits, ReadAtOnce, Records,
     Room, Sizing, Under, Want,
 };
-use terrace_engine::{Progress, StoreError, TierStats};
+use terrace_engine::{MoreRoom, Progress, StoreError, TierStats};
 use terrace_index::{Address, AnyIndex, Index, Key};
 use terrace_media::Buffer;
 
@@ -366,6 +366,9 @@ impl Background for DramSpace {
 }
 
 impl Sizing for DramSpace {
+    fn more_dram(&self) -> MoreRoom {
+        MoreRoom::WhileOpen
+    }
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         if bytes < BUDGET_BYTES_MIN {
             return Err(StoreError::Options(format!("DRAM must be at least {BUDGET_BYTES_MIN} bytes")));

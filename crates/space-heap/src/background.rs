@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::*;
 
 use terrace_engine::record::NewRecord;
 use terrace_engine::space::{Background, Context, Fetch, FoundKeys, ReadAtOnce, Sizing, Want};
-use terrace_engine::{Progress, StoreError, TierStats};
+use terrace_engine::{MoreRoom, Progress, StoreError, TierStats};
 use terrace_index::{Address, AnyIndex, Change, Index, Key, Lookup, Verdict};
 use terrace_media::{Buffer, ByteRegion};
 
@@ -431,6 +431,7 @@ impl<R: ByteRegion> Sizing for HeapSpace<R> {
             used_bytes: self.pages.used_bytes.load(Relaxed),
             capacity_bytes: self.capacity_bytes(),
             media: self.medium.region.counters().snapshot(),
+            more_room: self.medium.region.len_max().map_or(MoreRoom::Never, |_| MoreRoom::WhileOpen),
             ..TierStats::default()
         }]
     }
@@ -474,6 +475,9 @@ impl<R: ByteRegion> Sizing for HeapSpace<R> {
             "pmem" => self.resize_to(bytes),
             other => Err(StoreError::Options(format!("a heap has no tier {other}"))),
         }
+    }
+    fn more_dram(&self) -> MoreRoom {
+        MoreRoom::WhileOpen
     }
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.dram_bytes.store(bytes, Relaxed);

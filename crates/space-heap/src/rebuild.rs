@@ -57,9 +57,7 @@ pub fn rebuild<R: ByteRegion>(
     }
     space.pages.list_found();
     let no_room = || {
-        StoreError::Options(
-            "the heap has no room for its index: delete nothing, and open it with a larger --pmem".into(),
-        )
+        StoreError::Options("the heap has no room for its index, and gets more only while it is open".into())
     };
     if !table.has_room_for_first_page() {
         return Err(no_room());

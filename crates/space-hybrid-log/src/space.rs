@@ -14,7 +14,7 @@ use terrace_engine::space::{
     Arrival, Background, Class, Context, DeviceReads, Durable, Fetch, Former, Found, FoundKeys, LargeValues,
     Limits, Records, Room, Sizing, Under, Want,
 };
-use terrace_engine::{Failure, Progress, Scanned, StoreError, TierStats};
+use terrace_engine::{Failure, MoreRoom, Progress, Scanned, StoreError, TierStats};
 use terrace_index::{Address, AnyIndex, Key};
 
 use crate::address::Addresses;
@@ -401,6 +401,9 @@ impl<L: Lower> Sizing for HybridLog<L> {
     }
     fn index_grew(&self, index_bytes: u64) {
         self.target.index_takes(index_bytes);
+    }
+    fn more_dram(&self) -> MoreRoom {
+        MoreRoom::WhileOpen
     }
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.target.resize(bytes)

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_engine::space::{Background, Context, FoundKeys, ReadAtOnce, Sizing};
-use terrace_engine::{Progress, StoreError, TierStats};
+use terrace_engine::{MoreRoom, Progress, StoreError, TierStats};
 use terrace_index::{AnyIndex, Index};
 use terrace_media::ByteRegion;
 
@@ -201,14 +201,17 @@ impl<R: ByteRegion, T: Directory<R>> Sizing for ScmSpace<R, T> {
                 used_bytes: (pages - free.min(pages)) * page,
                 live_bytes: self.live_bytes.load(Relaxed).max(0) as u64,
                 media: self.medium.region.counters().snapshot(),
+                more_room: self.medium.region.len_max().map_or(MoreRoom::Never, |_| MoreRoom::WhenOpened),
                 ..TierStats::default()
             },
         ]
     }
     fn resize_tier(&self, tier: &str, _bytes: u64) -> Result<(), StoreError> {
-        Err(StoreError::Options(format!(
-            "tier {tier} can't be resized while this engine runs: opened with a larger --pmem the store grows, and it does not shrink"
-        )))
+        let how = match self.medium.region.len_max() {
+            Some(_) => "opened with a larger --pmem the store grows, and it does not shrink",
+            None => "this memory keeps its size",
+        };
+        Err(StoreError::Options(format!("tier {tier} can't be resized while this engine runs: {how}")))
     }
     fn dram_bytes(&self) -> u64 {
         self.dram.bytes() + self.pages.dram_bytes() + self.directory.dram_bytes()

@@ -12,7 +12,7 @@ use terrace_engine::space::{
     Arrival, Background, Class, Context, Counted, DeviceReads, Durable, Fetch, Former, Found, FoundKeys,
     LargeValues, Limits, Records, Room, Sizing, Under, Want,
 };
-use terrace_engine::{Failure, Progress, Scanned, StoreError, TierStats};
+use terrace_engine::{Failure, MoreRoom, Progress, Scanned, StoreError, TierStats};
 use terrace_index::{Address, AnyIndex, Index, Key};
 
 use crate::admit::Judged;
@@ -582,6 +582,9 @@ impl<L: Lower> Sizing for SlabSpace<L> {
     }
     fn index_grew(&self, index_bytes: u64) {
         self.slabs.target.index_takes(index_bytes);
+    }
+    fn more_dram(&self) -> MoreRoom {
+        MoreRoom::WhileOpen
     }
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.slabs.target.resize(bytes)

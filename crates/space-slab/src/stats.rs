@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{Lower, State};
-use terrace_engine::TierStats;
+use terrace_engine::{MoreRoom, TierStats};
 
 use crate::space::SlabSpace;
 use crate::sync::AtomicU64;
@@ -72,6 +72,7 @@ impl<L: Lower> SlabSpace<L> {
             media: self.blocks.lower.counters(),
             taken_bytes: if L::DIRECT { 0 } else { self.blocks.backed_bytes() },
             cramped: self.blocks.backing_refused(),
+            more_room: self.blocks.lower.len_max().map_or(MoreRoom::Never, |_| MoreRoom::WhileOpen),
             ..TierStats::default()
         };
         for slot in self.blocks.slots.iter() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGINT, SIGUSR1};
 use terrace::OpenStore;
 use terrace_index::allocator::give_back;
-use terrace_server::{ClientAuth, Endpoint, OnStop, ServerOptions, StopKind, TlsOptions};
+use terrace_server::{ClientAuth, Endpoint, MoreRoomBy, OnStop, ServerOptions, StopKind, TlsOptions};
 
 use super::listen;
 use super::options::CommandLine;
@@ -100,13 +100,15 @@ pub fn options(line: &CommandLine, access: &MemcachedAccess) -> ServerOptions {
         dram_budget_bytes: dram,
         give_back: Some(give_back),
         evicts: !line.refuse,
-        more_room: Some(
-            match extended.ext_path {
+        more_room: Some(MoreRoomBy {
+            dram: "raise -m".into(),
+            below: match extended.ext_path {
                 Some(_) => "raise the size behind the path of -o ext_path",
-                None => "raise -m",
+                // It is kept, and with it the size that it was made with.
+                None => "raise -m and begin with another file of -e, as this cache keeps its size",
             }
             .into(),
-        ),
+        }),
         ..default
     }
 }

@@ -71,10 +71,10 @@ pub struct ServeArgs {
     /// Bound on the records in DRAM alone, instead of --dram
     #[arg(long, value_name = "SIZE")]
     pub dram_records: Option<Size>,
-    /// Byte-addressable lower tier: DAX, device DAX, a NUMA or CXL node; of a store that is there CONFIG SET pmem-size changes it, if it is a file, and engines scmkv and bonsai grow when started with more. Several of one size, with commas, are striped
+    /// Byte-addressable lower tier: DAX, device DAX, a NUMA or CXL node; of a store that is there CONFIG SET pmem-size changes it, if it is a file, engines scmkv and bonsai grow when started with more, and hetermm keeps it. Several of one size, with commas, are striped
     #[arg(long, value_name = "SIZE[@PATH|@node:N],…")]
     pub pmem: Option<TierSpec>,
-    /// Block lower tier; of a store that is there CONFIG SET ssd-size changes it [default, without --pmem: 75% of the free space at --dir, at most 16 times --dram]
+    /// Block lower tier; of a store of engine tac that is there CONFIG SET ssd-size changes it [default, without --pmem: 75% of the free space at --dir, at most 16 times --dram]
     #[arg(long, value_name = "SIZE[@PATH]")]
     pub ssd: Option<TierSpec>,
     /// Emulate this device at --pmem

@@ -2,7 +2,7 @@
 
 use super::records::Records;
 use crate::session::StoreError;
-use crate::stats::TierStats;
+use crate::stats::{MoreRoom, TierStats};
 
 /// Sizes and statistics.
 pub trait Sizing: Records {
@@ -29,6 +29,11 @@ pub trait Sizing: Records {
         Err(StoreError::Options(
             "DRAM can't be resized while this engine runs: open the store with another size".into(),
         ))
+    }
+
+    /// How it gets more DRAM: whoever implements [`resize_dram`](Self::resize_dram) gets it while the store is open.
+    fn more_dram(&self) -> MoreRoom {
+        MoreRoom::WhenOpened
     }
 
     /// A tier below DRAM, by its name in statistics, is to be this long from now on. See

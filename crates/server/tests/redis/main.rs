@@ -3,6 +3,7 @@
 
 mod acl;
 mod admin;
+mod advice;
 mod answers;
 mod bounds;
 mod caches;

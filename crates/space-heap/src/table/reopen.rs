@@ -214,8 +214,8 @@ impl<R: ByteRegion> PmTable<R> {
                     None => {
                         if !self.has_spare() {
                             return Err(StoreError::Options(
-                                "a step of several keys was under way, and the heap has no chunk left for the index: open it \
-                                 with a larger --pmem"
+                                "a step of several keys was under way, and the heap has no chunk left for the index: it gets more \
+                                 room only while it is open"
                                     .into(),
                             ));
                         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_blocks::{FooterEntry, Lower, Place};
 use terrace_engine::record::{Head, Kind, Lifetime, RecordView};
 use terrace_engine::space::{Context, Found, FoundKeys};
-use terrace_engine::{DATABASES, Scanned, StoreError, TierStats};
+use terrace_engine::{DATABASES, MoreRoom, Scanned, StoreError, TierStats};
 
 use super::Middle;
 use crate::space::SlabSpace;
@@ -125,6 +125,7 @@ impl Middle {
             records: slots as u64,
             live_bytes: bytes,
             media: self.slabs.counters(),
+            more_room: self.slabs.most().map_or(MoreRoom::Never, |_| MoreRoom::WhileOpen),
             ..TierStats::default()
         }
     }

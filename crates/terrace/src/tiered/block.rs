@@ -20,7 +20,9 @@ use terrace_media::{
 };
 
 use super::superblock::new_superblock;
-use super::{Engine, Made, Opening, Sizes, apart_of, check_superblock, describe, lock, sizes, store_id};
+use super::{
+    Engine, Made, Opening, Sizes, apart_of, byte, check_superblock, describe, lock, sizes, store_id,
+};
 use crate::indexes::open_with;
 use crate::media_source::{FoundBlock, MediaSource};
 use crate::open::{Opened, Ssd};
@@ -67,13 +69,13 @@ pub(crate) fn open<E: Engine>(
     let total = data_bytes + log_bytes;
     let mut lines =
         describe(engine, options, &stored, &format!("ssd   {what} at {}", dir.display()), total, made);
-    lines.extend(other_size(tier, total, stored.block_bytes));
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what, copies: None };
     let store = open_with(&options.index, &mut |index| {
         opening.assemble(index, |engine, assembly| engine.open_block(&log.device, &data.device, assembly))
     })?;
     files_made.keep();
     mark_used(&dir)?;
+    lines.extend(byte::other_size(("ssd", tier), total, stored.block_bytes, &*store));
     lines.extend(taken(&*store));
     let ssd = Some(Ssd { dir, bytes: total, log_bytes });
     Ok(Opened { store, description: lines, locks: vec![guard], emulated: None, ssd, pmem: None })
@@ -114,17 +116,6 @@ pub(crate) fn data_bytes<D: BlockDevice>(
         return Err(StoreError::Options(format!("{}: {error}", path.display())));
     }
     Ok(recorded)
-}
-
-/// Where a store has another size than was asked for, what there is to say about it; less than a page is nobody's business.
-pub(super) fn other_size(tier: &Tier, bytes: u64, block_bytes: u64) -> Option<String> {
-    (tier.bytes.abs_diff(bytes) > block_bytes).then(|| {
-        format!(
-            "ssd   the store keeps its size, {}, where {} was asked for (CONFIG SET ssd-size changes it)",
-            human_bytes(bytes),
-            human_bytes(tier.bytes)
-        )
-    })
 }
 
 /// What there is to say of a tier that is not as large yet as it is to be.

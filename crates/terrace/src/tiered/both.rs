@@ -146,9 +146,6 @@ pub(crate) fn open<E: Engine>(
     let total = data_bytes + region_bytes;
     let lower = format!("pmem  {memory}, ssd {what} at {}", dir.display());
     let mut lines = describe(engine, options, &stored, &lower, total, made || fresh);
-    let block_bytes = stored.block_bytes;
-    lines.extend(region.len_max().and_then(|_| byte::other_size(pmem, region_bytes, block_bytes)));
-    lines.extend(block::other_size(ssd, data_bytes, block_bytes));
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what, copies: None };
     let store = open_with(&options.index, &mut |index| {
         let region = (&region, SUPERBLOCK_BYTES as u64);
@@ -161,6 +158,9 @@ pub(crate) fn open<E: Engine>(
     }
     files_made.keep();
     block::mark_used(&dir)?;
+    let other_size = |tier, bytes| byte::other_size(tier, bytes, stored.block_bytes, &*store);
+    lines.extend(region.len_max().and_then(|_| other_size(("pmem", pmem), region_bytes)));
+    lines.extend(other_size(("ssd", ssd), data_bytes));
     lines.extend(block::taken(&*store));
     let locks = [Some(guard), region_guard].into_iter().flatten().collect();
     let ssd = Some(Ssd { dir, bytes: data_bytes, log_bytes: 0 });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use terrace_blocks::ByteTier;
-use terrace_engine::{Durability, StoreError};
+use terrace_engine::{Durability, MoreRoom, Store, StoreError, TierStats};
 use terrace_media::superblock::MAKING;
 use terrace_media::{
     ByteRegion, DirLock, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES, Superblock,
@@ -269,14 +269,22 @@ pub(super) fn check_promises(options: &Options, found: &FoundRegion) -> Result<(
     Ok(())
 }
 
-/// Where a store has another size than was asked for, what there is to say about it; less than a slab or page is nobody's business.
-pub(super) fn other_size(tier: &Tier, bytes: u64, block_bytes: u64) -> Option<String> {
+/// Where a store has another size of a tier than was asked for, what there is to say about it; less than a slab or page is nobody's
+/// business.
+pub(super) fn other_size(
+    (name, tier): (&str, &Tier),
+    bytes: u64,
+    block_bytes: u64,
+    store: &dyn Store,
+) -> Option<String> {
+    let changes = |tier: &TierStats| tier.tier == name && tier.more_room == MoreRoom::WhileOpen;
+    let how = match store.stats().tiers.iter().any(changes) {
+        true => format!(" (CONFIG SET {name}-size changes it)"),
+        false => ": only a new store has another".into(),
+    };
     (tier.bytes.abs_diff(bytes) > block_bytes).then(|| {
-        format!(
-            "pmem  the store keeps its size, {}, where {} was asked for (CONFIG SET pmem-size changes it)",
-            human_bytes(bytes),
-            human_bytes(tier.bytes)
-        )
+        let (size, asked) = (human_bytes(bytes), human_bytes(tier.bytes));
+        format!("{name:<4}  the store keeps its size, {size}, where {asked} was asked for{how}")
     })
 }
 
@@ -424,7 +432,7 @@ fn finish<E: Engine>(
     if let Some(tier) = options.pmem.as_ref().filter(|_| paths.len() < 2) {
         lines.extend(match (E::GROWS_WHEN_OPENED, region.len_max()) {
             (true, longest) => growth(tier, (before, tier_bytes), stored.block_bytes, longest.is_some()),
-            (false, Some(_)) => other_size(tier, tier_bytes, stored.block_bytes),
+            (false, Some(_)) => other_size(("pmem", tier), tier_bytes, stored.block_bytes, &*store),
             (false, None) => None,
         });
     }
