@@ -25,9 +25,7 @@ fn devices_are_one_store_in_any_order() {
     let found = |order: &[usize], unfinished: &[usize]| Together::Store {
         order: order.to_vec(),
         bytes: 1 << 20,
-        strip_bytes: STRIP_BYTES,
-        nodes: 1,
-        copy_bytes: 0,
+        layout: Layout::new(STRIP_BYTES, 1, 0),
         unfinished: unfinished.to_vec(),
     };
     assert_eq!(judged(&[of(1), of(2), of(3)]).unwrap(), found(&[0, 1, 2], &[]));
@@ -91,6 +89,9 @@ fn a_whole_stores_superblock_is_no_devices() {
         "device = 0\ndevices = 2\nstrip_bytes = 256",
         "device = 3\ndevices = 2\nstrip_bytes = 256",
         "device = 1\ndevices = 1000000000\nstrip_bytes = 256",
+        "device = 1\ndevices = 2\nstrip_bytes = 256\nnodes = 0",
+        "device = 1\ndevices = 3\nstrip_bytes = 256\nnodes = 2",
+        "device = 1\ndevices = 2\nstrip_bytes = 4096\nnodes = 2",
     ] {
         superblock.options = options.into();
         assert_eq!(Label::of(&superblock), None, "{options}");
