@@ -47,7 +47,7 @@ pub enum FoundSlot {
 impl<R: ByteRegion> Medium<R> {
     /// Makes both copies of the committed root the newest one that holds together: a crash may have cut one off, and the next one the other.
     /// Durable when it returns.
-    fn agree_on_root(&self) {
+    pub(super) fn agree_on_root(&self) {
         let copies = COMMITTED.map(|copy| self.root(copy).filter(|root| root.is_committed));
         let Some(newest) = copies.into_iter().flatten().max_by_key(|root| (root.sequence, root.nodes)) else {
             return;
@@ -248,7 +248,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         self.medium.agree_on_root();
         let counts = root.sequence - u64::from(!root.is_committed);
         let mut found: BTreeMap<(u8, Vec<u8>), (u32, Seen)> = BTreeMap::new();
-        let (mut free, mut blank, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut free, mut blank, mut texts, mut older) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let of_nodes =
             (0..self.pages.table.len() as u32).filter(|page| self.pages.page(*page).kind() == Kind::Nodes);
         for page in of_nodes {
@@ -307,10 +307,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                         // One of which nothing can be told is not the one.
                         let rank = |seen: &Seen, slot: u32| (!seen.is_stale(), seen.sequence(), slot);
                         let is_newer = rank(&seen, slot) > rank(&other.get().1, other.get().0);
-                        let (older, of_older) =
-                            if is_newer { other.insert((slot, seen)) } else { (slot, seen) };
-                        nodes.remove(older, of_older.sequence());
-                        free.push(older);
+                        older.push(if is_newer { other.insert((slot, seen)) } else { (slot, seen) });
                     }
                 }
             }
@@ -326,6 +323,12 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         if root.nodes == 0 {
             // A store of before roots said it.
             self.medium.note_nodes(found.len() as u32);
+        }
+        if !older.is_empty() {
+            // What a dead process stored of the newer ones is safe first.
+            region.fence();
+            older.iter().for_each(|(slot, seen)| nodes.remove(*slot, seen.sequence()));
+            free.extend(older.iter().map(|(slot, _)| *slot));
         }
         for ((db, fence), (slot, seen)) in &found {
             nodes.slots.begin(*slot, seen);

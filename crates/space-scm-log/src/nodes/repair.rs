@@ -209,6 +209,8 @@ impl<R: ByteRegion> Repair<R> {
             (root.upto, root.round) = (root.from, root.from);
         }
         root.is_uncertain = true;
+        // What is written over first may be the only copy of the newest one.
+        self.medium.agree_on_root();
         self.medium.save_root(&root);
     }
     /// Lines that are lost are there again, and what is live in a page is counted anew.

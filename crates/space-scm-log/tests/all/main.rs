@@ -4,6 +4,7 @@
 
 mod bonsai_schedules;
 mod conformance;
+mod let_go;
 mod mended;
 mod ranges;
 mod repaired;

@@ -3,7 +3,7 @@
 use std::iter::once;
 use std::sync::Arc;
 
-use terrace_media_sim::{Explorer, Recorder, SimRegion};
+use terrace_media_sim::{Crash, Explorer, Recorder, SimRegion};
 use terrace_space_scm_log::inspect::{Examined, examine_ordered};
 use terrace_space_scm_log::repair::repair_ordered;
 use terrace_testkit::rng::Rng;
@@ -12,7 +12,7 @@ use super::support::*;
 
 /// docs/formats/scm.md, of an area that begins at byte 0.
 const LINES_AT: usize = 512 + 3 * 448;
-const SLOT_BYTES: usize = 128 + 8 * ENTRY_BYTES;
+pub const SLOT_BYTES: usize = 128 + 8 * ENTRY_BYTES;
 const ENTRY_BYTES: usize = 28;
 const SLOTS: usize = 5;
 
@@ -22,20 +22,34 @@ fn pages_at() -> usize {
 
 /// Where all slots start that pages may have.
 fn slots() -> impl Iterator<Item = usize> {
-    let page = |page: usize| pages_at() + page * geometry().page_bytes + 64;
-    (0..geometry().pages()).flat_map(move |of| (0..SLOTS).map(move |i| page(of) + i * SLOT_BYTES))
+    (0..geometry().pages()).flat_map(slots_of)
+}
+/// Where those of a page start.
+pub fn slots_of(page: usize) -> impl Iterator<Item = usize> {
+    let first = pages_at() + page * geometry().page_bytes + 64;
+    (0..SLOTS).map(move |i| first + i * SLOT_BYTES)
 }
 
-fn word(bytes: &[u8], at: usize) -> u64 {
+pub fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// Pages whose lines say that they have nodes.
+pub fn pages_of_nodes(bytes: &[u8]) -> Vec<usize> {
+    let is_one = |page: &usize| {
+        let copies = [0, 64].map(|copy| LINES_AT + page * 128 + copy);
+        bytes[copies.into_iter().max_by_key(|at| word(bytes, at + 8)).unwrap() + 16] == 5
+    };
+    (0..geometry().pages()).filter(is_one).collect()
+}
+
+/// Whether a commit word is that of a slot that is free: its halves differ by the same bits whatever the slot.
+pub fn is_free(commit: u64) -> bool {
+    (commit >> 32) as u32 ^ commit as u32 == crc32c::crc32c(b"free") ^ crc32c::crc32c(b"slot")
 }
 
 /// A node's slot and the place of an entry of it that counts and begins with this word.
 fn entry_of(bytes: &[u8], is_it: impl Fn(usize) -> bool) -> (usize, usize) {
-    // Halves of the word of a slot that is free differ by the same bits whatever the slot.
-    let is_free = |commit: u64| {
-        (commit >> 32) as u32 ^ commit as u32 == crc32c::crc32c(b"free") ^ crc32c::crc32c(b"slot")
-    };
     let entries = |slot: usize| {
         let commit = word(bytes, slot + 32);
         let counts = move |i: &usize| commit != 0 && !is_free(commit) && commit >> i & 1 == 1;
@@ -211,13 +225,57 @@ fn cut_off_with_a_damaged_node(damaged: &str) {
             return Err(format!("{gone} keys are gone"));
         }
         let trace = recorder.finish();
-        let inner =
-            Explorer::new(1).within(once(0..trace.len() + 1).collect()).images_per_point(2).store_sample(0);
-        let tried = inner.explore(&trace, |_, image| holds(&image.region(0), &found, false));
-        tried.map(|_| ()).map_err(|failure| failure.to_string())
+        crash_within(&trace, once(0..trace.len() + 1), 2, |_, image| holds(&image.region(0), &found, false));
+        Ok(())
     });
     let tried = explored.unwrap_or_else(|failure| panic!("{failure}"));
     assert!(tried.images > 20 && given_up > 10, "{tried}, {given_up}");
+}
+
+/// A process dies once others have taken the place of nodes, and both words are damaged that say so: nobody can tell, and a repair gives them
+/// up. A crash that cuts it off does not bring them back either.
+#[test]
+fn nodes_that_have_ended_stay_gone_while_a_repair_gives_them_up() {
+    use_nodes();
+    let life = Life::new();
+    let [mut a] = life.clients();
+    let keys: Vec<String> = (0..24).map(|i| format!("k{i:02}")).collect();
+    keys.iter().for_each(|key| a.set(key, value("old")));
+    rest(&*life.store);
+    keys.iter().step_by(2).for_each(|key| a.set(key, None));
+    let more: Vec<String> = (0..24).map(|i| format!("k{i:02}x")).collect();
+    more.iter().for_each(|key| a.set(key, value("new")));
+    let (from, rounds) = (life.position(), detail(&*life.store, "scm_rounds"));
+    while detail(&*life.store, "scm_rounds") == rounds {
+        life.store.step();
+    }
+    let end = life.position() + 1;
+    let trace = life.recorder.finish();
+    let (mut given_up, mut last) = (0, Vec::new());
+    let explorer = Explorer::new(1).within(once(from..end).collect()).only(Crash::Process).store_sample(0);
+    let explored = explorer.explore(&trace, |_, image| {
+        let mut bytes = image.region(0).to_bytes();
+        if bytes == std::mem::replace(&mut last, bytes.clone()) {
+            return Ok(());
+        }
+        let slots = pages_of_nodes(&bytes).into_iter().flat_map(slots_of);
+        let has_end = |slot: &usize| !is_free(word(&bytes, slot + 32)) && word(&bytes, slot + 40) != 0;
+        let ended: Vec<usize> = slots.filter(has_end).collect();
+        ended.iter().flat_map(|slot| [slot + 40, slot + 96]).for_each(|at| bytes[at] ^= 2);
+        let recorder = Recorder::new();
+        let region = recorder.region(bytes);
+        if repair(&region)?.is_empty() {
+            return Ok(());
+        }
+        given_up += 1;
+        let copy = SimRegion::from_image(region.to_bytes());
+        let found = states(&mut Client::of(&*open_again(copy)), keys.iter().chain(&more).cloned());
+        let trace = recorder.finish();
+        crash_within(&trace, once(0..trace.len() + 1), 8, |_, image| holds(&image.region(0), &found, false));
+        Ok::<_, String>(())
+    });
+    let tried = explored.unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(given_up > 3, "{tried}, {given_up}");
 }
 
 /// Whatever is damaged of nodes and lines of pages: the store opens, and every key is what it was, or not there. Never is it what it was
@@ -238,11 +296,7 @@ fn a_repair_of_any_damage_brings_nothing_back() {
     let expected = states(&mut a, keys.clone());
     drop(a);
     let whole = life.region.to_bytes();
-    let of_nodes = |page: &usize| {
-        let copies = [0, 64].map(|copy| LINES_AT + page * 128 + copy);
-        whole[copies.into_iter().max_by_key(|at| word(&whole, at + 8)).unwrap() + 16] == 5
-    };
-    let pages: Vec<usize> = (0..geometry().pages()).filter(of_nodes).collect();
+    let pages = pages_of_nodes(&whole);
     let (mut given_up, mut mended) = (0, 0);
     for seed in 0..600 {
         let mut rng = Rng::new(seed);

@@ -15,6 +15,7 @@ use terrace_engine::{
     StoreError,
 };
 use terrace_media::{AnyRegion, ByteRegion, Counters, caller};
+use terrace_media_sim::snapshot::Model;
 use terrace_media_sim::trace::Position;
 use terrace_media_sim::{Crash, CrashImage, Explorer, Recorder, SimRegion, Statistics, Trace};
 use terrace_space_scm_log::inspect::examine;
@@ -24,19 +25,26 @@ pub const PAGE_BYTES: usize = 1024;
 pub const BYTES: u64 = 44 << 10;
 
 thread_local!(static BUCKETS: Cell<u64> = const { Cell::new(4) });
-thread_local!(static HAS_NODES: Cell<bool> = const { Cell::new(false) });
+// Bytes of a page of nodes, and of the store.
+thread_local!(static NODES: Cell<Option<(usize, u64)>> = const { Cell::new(None) });
 
 /// What a test's stores measure. They have few buckets, so that most have a chain, unless [`use_buckets`] or [`use_nodes`] says otherwise.
 pub fn geometry() -> Geometry {
-    if HAS_NODES.get() {
-        // Five nodes of eight records in a page.
-        return Geometry { page_bytes: 2 * PAGE_BYTES, buckets: 0, bytes: 80 << 10 };
+    if let Some((page_bytes, bytes)) = NODES.get() {
+        return Geometry { page_bytes, buckets: 0, bytes };
     }
     Geometry { page_bytes: PAGE_BYTES, buckets: BUCKETS.get(), bytes: BYTES }
 }
-/// Nodes in the order of keys in place of a table, in this test.
+/// Nodes in the order of keys in place of a table, in this test: five of eight records in a page.
 pub fn use_nodes() {
-    HAS_NODES.set(true);
+    NODES.set(Some((2 * PAGE_BYTES, 80 << 10)));
+}
+/// The same with nodes of forty records.
+pub fn use_long_nodes() {
+    NODES.set(Some((32 << 10, 640 << 10)));
+}
+fn has_nodes() -> bool {
+    NODES.get().is_some()
 }
 /// So many buckets, in this test.
 pub fn use_buckets(buckets: u64) {
@@ -67,7 +75,7 @@ pub fn open_at(region: impl ByteRegion, fresh: bool, now_ms: u64) -> Box<dyn Sto
 /// The same of one that may refuse.
 pub fn try_open_at(region: impl ByteRegion, fresh: bool, now_ms: u64) -> Result<Box<dyn Store>, StoreError> {
     let machine = MachineOptions {
-        engine: if HAS_NODES.get() { "bonsai" } else { "scmkv" },
+        engine: if has_nodes() { "bonsai" } else { "scmkv" },
         durability: Durability::Sync,
         immediate: true,
         evict: false,
@@ -89,7 +97,7 @@ pub fn try_open_at(region: impl ByteRegion, fresh: bool, now_ms: u64) -> Result<
         far: None,
     };
     let region = AnyRegion::of(region);
-    if HAS_NODES.get() { open_ordered(&region, 0, opening) } else { open(&region, 0, opening) }
+    if has_nodes() { open_ordered(&region, 0, opening) } else { open(&region, 0, opening) }
 }
 
 pub fn open_again(region: impl ByteRegion) -> Box<dyn Store> {
@@ -379,10 +387,30 @@ pub fn crash_within(
     trace: &Trace,
     parts: impl IntoIterator<Item = Range<Position>>,
     images: u64,
+    check: impl FnMut(Position, &CrashImage) -> Result<(), String>,
+) -> Statistics {
+    crash_as(Model::Prefix, trace, parts, images, check)
+}
+
+/// The same where words of a line get there in any order.
+pub fn crash_strictly(
+    trace: &Trace,
+    parts: impl IntoIterator<Item = Range<Position>>,
+    images: u64,
+    check: impl FnMut(Position, &CrashImage) -> Result<(), String>,
+) -> Statistics {
+    crash_as(Model::Strict, trace, parts, images, check)
+}
+
+fn crash_as(
+    model: Model,
+    trace: &Trace,
+    parts: impl IntoIterator<Item = Range<Position>>,
+    images: u64,
     mut check: impl FnMut(Position, &CrashImage) -> Result<(), String>,
 ) -> Statistics {
-    let explorer =
-        Explorer::new(1).within(parts.into_iter().collect()).images_per_point(images).store_sample(0);
+    let parts = parts.into_iter().collect();
+    let explorer = Explorer::new(1).model(model).within(parts).images_per_point(images).store_sample(0);
     let explored = explorer.explore(trace, |point, image| check(point.position, image));
     explored.unwrap_or_else(|failure| panic!("{failure}"))
 }
@@ -468,7 +496,7 @@ pub fn stays(
         return Err(format!("{} keys are counted, and there are {count}", store.len(0)));
     }
     drop((clients, store));
-    if !HAS_NODES.get() {
+    if !has_nodes() {
         let found = examine(Arc::new(region.clone()), 0, (geometry(), STORE_ID), HASHER, &|_, _| {});
         if !found.faults.is_empty() {
             return Err(format!("{:?}", found.faults));
