@@ -306,21 +306,25 @@ impl<R: ByteRegion> Nodes<R> {
         if is_in_node { 0 } else { bytes.div_ceil(text_bytes(self.slot_bytes)) }
     }
     /// Makes a node's entries count; durable after a fence.
+    #[track_caller]
     pub(super) fn commit(&self, slot: u32, seen: &Seen) {
         self.store_commit(slot, commit_word(self.of(slot), seen.sequence(), seen.bitmap(), &seen.fps));
     }
     /// A node ends with the root of this sequence; durable after a fence.
+    #[track_caller]
     fn end_with(&self, slot: u32, end: u64) {
         let sequence = self.slots.descriptor(slot).read().sequence();
         self.store_end(slot, end_word(self.of(slot), sequence, end));
     }
     /// It does not end; durable after a fence.
+    #[track_caller]
     pub(super) fn unend(&self, slot: u32) {
         let at = |at| self.medium.at(self.place_of_slot(slot)) + at as u64;
         if END_AT.iter().any(|word| self.medium.region.load_u64(at(*word)) != 0) {
             self.store_end(slot, 0);
         }
     }
+    #[track_caller]
     fn store_end(&self, slot: u32, word: u64) {
         for at in END_AT {
             let at = self.medium.at(self.place_of_slot(slot)) + at as u64;
@@ -329,6 +333,7 @@ impl<R: ByteRegion> Nodes<R> {
         }
     }
     /// There is no node any more; durable after a fence.
+    #[track_caller]
     pub(super) fn uncommit(&self, slot: u32) {
         self.store_commit(slot, free_word(self.of(slot)));
     }
@@ -337,6 +342,7 @@ impl<R: ByteRegion> Nodes<R> {
         self.store_end(slot, end_word(self.of(slot), sequence, FIRST));
         self.uncommit(slot);
     }
+    #[track_caller]
     fn store_commit(&self, slot: u32, word: u64) {
         let at = self.medium.at(self.place_of_slot(slot)) + COMMIT_AT as u64;
         self.medium.region.store_u64(at, word);

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::iter::once;
+use std::sync::Arc;
 
 use terrace_engine::Expiry;
 use terrace_media_sim::SimRegion;
 use terrace_media_sim::trace::Position;
+use terrace_space_scm_log::inspect::examine_ordered;
 
 use super::support::*;
 
@@ -131,31 +133,50 @@ fn bonsai_4_parts_that_are_used_again_damage_no_value_that_counts() {
     assert!(tried.images > 100, "{tried}");
 }
 
-/// A crash within a node's update, between entry, fingerprint and commit word: the node says what it did or what it is to say.
+/// A crash within a node's update, between entry, fingerprint and commit word: the node says what it did or what it is to say, and so do its
+/// fingerprints, which an opening takes as they are.
 #[test]
 fn bonsai_5_a_crash_within_an_update_leaves_the_node_whole() {
     use_nodes();
+    crash_within_an_update(4, 100);
+}
+
+/// The same where fingerprints are in another line than the commit word.
+#[test]
+fn bonsai_5_a_crash_within_an_update_leaves_a_long_node_whole() {
+    use_long_nodes();
+    crash_within_an_update(20, 50);
+}
+
+/// Of so many keys one is written over, one goes, and another one comes. There are more crash images than so many.
+fn crash_within_an_update(count: usize, images: u64) {
     let life = Life::new();
     let [mut a, mut b] = life.clients();
-    let keys = ["k0", "k1", "k2", "k3", "k4"];
-    keys[..4].iter().for_each(|key| a.set(key, value("old")));
+    let keys: Vec<_> = (0..=count).map(|i| format!("k{i:02}")).collect();
+    keys[..count].iter().for_each(|key| a.set(key, value("old")));
     rest(&*life.store);
-    a.set("k1", value("new"));
-    b.set("k2", None);
-    b.set("k4", value("new"));
+    a.set(&keys[1], value("new"));
+    b.set(&keys[2], None);
+    b.set(&keys[count], value("new"));
     let round = a_round(&life);
     let trace = life.recorder.finish();
-    let expected = ["old", "new", "", "old", "new"].map(|text| value(text).filter(|text| !text.is_empty()));
+    let mut expected = vec![value("old"); count];
+    (expected[1], expected[2]) = (value("new"), None);
+    expected.push(value("new"));
     let tried = crash_within(&trace, once(round), 60, |_, image| {
         let region = image.region(0);
+        let found = examine_ordered(Arc::new(region.clone()), 0, (geometry(), STORE_ID), HASHER, &|_, _| {});
+        if found.nodes.fingerprints > 0 {
+            return Err("fingerprints are not those of entries".into());
+        }
         let store = open_again(region.clone());
-        let seen = states(&mut Client::of(&*store), keys);
-        if keys.map(|key| seen[key].clone()) != expected {
+        let seen = states(&mut Client::of(&*store), keys.clone());
+        if keys.iter().zip(&expected).any(|(key, state)| seen[key] != *state) {
             return Err(format!("{seen:?}"));
         }
         stays(&region, store, &seen, 2)
     });
-    assert!(tried.images > 100, "{tried}");
+    assert!(tried.images > images, "{tried}");
 }
 
 /// Fingerprints that are damaged are made anew from the entries.
@@ -264,4 +285,26 @@ fn texts_of_long_fences_outlive_an_opening() {
     let store = open_again(SimRegion::from_image(region.to_bytes()));
     let mut client = Client::of(&*store);
     (0..40).for_each(|i| assert_eq!(client.get(&key(i)), value("there"), "{i}"));
+}
+
+/// What is in the slots that such fences take is safe before a node counts that has one.
+#[test]
+fn texts_of_long_fences_are_safe_before_their_nodes_count() {
+    use_nodes();
+    let life = Life::new();
+    let mut a = life.client();
+    let keys: Vec<_> =
+        (0..20).map(|i| format!("{}{i:03}", "what many keys begin with, ".repeat(5))).collect();
+    keys[..12].iter().for_each(|key| a.set(key, value("there")));
+    rest(&*life.store);
+    keys[12..].iter().for_each(|key| a.set(key, value("there")));
+    let round = a_round(&life);
+    let trace = life.recorder.finish();
+    let tried = crash_within(&trace, once(round), 30, |_, image| {
+        let store = open_again(image.region(0));
+        let mut client = Client::of(&*store);
+        let lost = keys.iter().find(|key| client.get(key) != value("there"));
+        lost.map_or(Ok(()), |key| Err(format!("{key} is lost")))
+    });
+    assert!(tried.images > 100, "{tried}");
 }
