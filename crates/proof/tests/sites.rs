@@ -32,6 +32,11 @@ fn every_site_of_scmkv_is_caught() {
 }
 
 #[test]
+fn every_site_of_bonsai_is_caught() {
+    check("bonsai", 40);
+}
+
+#[test]
 fn every_site_of_heap_hybrid_is_caught() {
     check("heap-hybrid", 30);
 }

@@ -23,7 +23,9 @@ const CRATES: &[(&str, &[&str])] = &[
 /// What of these crates is another engine's alone: names of sites that begin like this.
 const OF_OTHERS: &[(&str, &str)] = &[
     ("scmkv", "space-scm-log/nodes/"),
+    ("bonsai", "space-scm-log/absent.rs"),
     ("bonsai", "space-scm-log/chains.rs"),
+    ("bonsai", "space-scm-log/repair.rs"),
     ("bonsai", "space-scm-log/table.rs"),
 ];
 
@@ -53,6 +55,11 @@ const CALLS: &[(&str, &str)] = &[
     (".store_kind(", "store_kind"),
     (".save_page_line(", "save_page_line"),
     (".save_root(", "save_root"),
+    ("nodes.commit(", "commit"),
+    (".uncommit(", "uncommit"),
+    (".end_with(", "end_with"),
+    (".unend(", "unend"),
+    (".store_end(", "store_end"),
 ];
 
 /// One call.

@@ -82,7 +82,7 @@ impl Report {
         }
         // One for all engines is needed if the first one needs it.
         let (first, _) = SUBJECTS[0];
-        let asked = |reason: &Reason| reason.engine.map_or(engine == first, |only| only == engine);
+        let asked = |reason: &Reason| reason.is_of(engine) && (!reason.engines.is_empty() || engine == first);
         let unused = REASONS.iter().zip(&used).filter(|(reason, used)| asked(reason) && !**used);
         let stale = unused.map(|(reason, _)| reason.site.to_string()).collect();
         Self { engine: engine.into(), lines, unreached, stale }
