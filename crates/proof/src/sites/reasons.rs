@@ -128,10 +128,14 @@ const OF_A_LOST_LINE: &str = "after a crash the word that follows is enough, whi
 const NOT_MOVED_THERE: &str = "the node has ended, and a crash leaves it so; its word is to be safe before cleaning writes another node there, which \
                                these histories do not meet: the test \
                                `nodes_are_let_go_once_those_that_have_taken_their_place_are_safe` does";
-const OF_TWO_COPIES: &str = "of a node that a dead process had moved, and whose older copy was still there: the test \
-                             `nodes_are_let_go_once_those_that_have_taken_their_place_are_safe` has some";
+const NEWER_FIRST: &str = "where a crash has left no two copies of a node nothing is stored between this fence and the next one: the test \
+                           `nodes_are_let_go_once_those_that_have_taken_their_place_are_safe` has two";
+const OF_TWO_COPIES: &str = "a crash has left two copies of a node: the older one is to be gone before its slot has another, which these \
+                             histories do not meet. Where nothing is older nothing is left to cover";
 const NODES_STAY: &str = "part of `terrace check --repair`: cut off without it, that would bring back a node that has ended, or end one that has \
                           not. The test `nodes_that_have_ended_stay_gone_while_a_repair_gives_them_up` shows it";
+const COUNTED_ANEW: &str = "part of `terrace check --repair`: counts would stay wrong after one that was cut off. The test \
+                            `a_repair_that_a_crash_cuts_off_is_done_again` shows it";
 const OF_DEAD_OPENINGS: &str = "part of `terrace check --repair`: it makes safe what an opening that died had taken back of ends, and left in \
                                 caches; no test stages a repair and a power cut behind that";
 const PARTS_OF_NODES: &str = "what it makes safe is read by cleaning alone, long after: the test \
@@ -423,11 +427,13 @@ pub(super) const REASONS: &[Reason] = &[
     of_bonsai("space-scm-log/nodes/reopen.rs agree write_nt 1", None, MENDED_AGAIN),
     of_bonsai("space-scm-log/nodes/reopen.rs agree write_nt 2", None, TOLD_BY_KEYS),
     of_bonsai("space-scm-log/nodes/reopen.rs mend_fps ", None, MENDED_AGAIN),
-    of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes fence 1", None, OF_TWO_COPIES),
+    of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes fence 1", Some(SiteKind::Fence), NEWER_FIRST),
+    of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes fence 2", Some(SiteKind::Fence), OF_TWO_COPIES),
     of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes uncommit", Some(SiteKind::Flush), NOT_MOVED_THERE),
     of_bonsai("space-scm-log/nodes/repair.rs count_anew flush", None, OF_DEAD_OPENINGS),
     of_bonsai("space-scm-log/nodes/repair.rs count_anew unend", None, NODES_STAY),
     of_bonsai("space-scm-log/nodes/repair.rs count_anew fence", None, NODES_STAY),
+    of_bonsai("space-scm-log/nodes/repair.rs count_anew save_root", None, COUNTED_ANEW),
     of_bonsai("space-scm-log/nodes/repair.rs free uncommit", None, NODES_STAY),
     of_bonsai("space-scm-log/nodes/repair.rs free fence 1", None, NODES_STAY),
     of_bonsai("space-scm-log/nodes/repair.rs ", None, REPAIR),

@@ -324,12 +324,10 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             // A store of before roots said it.
             self.medium.note_nodes(found.len() as u32);
         }
-        if !older.is_empty() {
-            // What a dead process stored of the newer ones is safe first.
-            region.fence();
-            older.iter().for_each(|(slot, seen)| nodes.remove(*slot, seen.sequence()));
-            free.extend(older.iter().map(|(slot, _)| *slot));
-        }
+        // What a dead process stored of the newer ones is safe first.
+        region.fence();
+        older.iter().for_each(|(slot, seen)| nodes.remove(*slot, seen.sequence()));
+        free.extend(older.iter().map(|(slot, _)| *slot));
         for ((db, fence), (slot, seen)) in &found {
             nodes.slots.begin(*slot, seen);
             nodes.lead(*db, fence, *slot);
