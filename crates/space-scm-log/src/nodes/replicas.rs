@@ -129,7 +129,7 @@ impl<R: ByteRegion> Replicas<R> {
         let far = lines_of(nodes.medium.at(place), ENTRY_BYTES);
         lines.far_pmem.reads(far.end - far.start);
         let entry = Entry::decode(&bytes, store_id, place)?;
-        if self.stamps.begin(here, stamp) {
+        if self.stamps.begin(here, stamp, bits) {
             let is_still = nodes.slots.descriptor(slot).counting() == Some(bits);
             if is_still {
                 self.write_copy(here, stamp, &bytes);

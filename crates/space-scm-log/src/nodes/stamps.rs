@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_media::Counters;
 use terrace_policy::{Count, Sketch};
 
+use super::dram::Counting;
 use super::layout::ENTRIES_MAX;
 use crate::sync::{AtomicU64, fence};
 
@@ -87,6 +88,15 @@ impl Stamp {
     fn slot(self) -> Option<u64> {
         Some(self.entry().checked_sub(1)? / ENTRIES_MAX as u64)
     }
+    /// Whether it is of what still counts in its slot, which says `counting`.
+    fn counts(self, counting: Counting, coherence: Coherence) -> bool {
+        let i = self.entry().wrapping_sub(1) % ENTRIES_MAX as u64;
+        let era = counting.era_of(i as usize);
+        match coherence {
+            Coherence::SelfInvalidate => era == Some(self.0 >> ENTRY_BITS & ((1 << ERA_BITS) - 1)),
+            _ => era.is_some(),
+        }
+    }
     fn fp(self) -> u64 {
         self.0 >> FP_AT & 0xff
     }
@@ -149,8 +159,8 @@ impl Stamps {
         self.word(node, stamp).load(Acquire) == stamp.0
     }
     /// An entry of another NUMA node was read: `true` if it is to be copied to this one, for it was read often. Then this thread has the
-    /// place for the copy, until it [ends](Self::end) it.
-    pub fn begin(&self, node: u32, stamp: Stamp) -> bool {
+    /// place for the copy, until it [ends](Self::end) it. `counting`: what counts in its slot.
+    pub fn begin(&self, node: u32, stamp: Stamp, counting: Counting) -> bool {
         if self.coherence == Coherence::None {
             return false;
         }
@@ -158,7 +168,12 @@ impl Stamps {
         let there = word.load(Relaxed);
         let other = Stamp(there);
         let was_its = (other.slot(), other.fp()) == (stamp.slot(), stamp.fp());
-        if there & BUSY != 0 || !was_its && !self.is_hot(node, stamp, other) {
+        // Two keys of a node may have one fingerprint: the second one leaves the place to the first.
+        let is_free = match was_its {
+            true => !other.counts(counting, self.coherence),
+            false => self.is_hot(node, stamp, other),
+        };
+        if there & BUSY != 0 || !is_free {
             return false;
         }
         let is_mine = word.compare_exchange(there, stamp.busy(), SeqCst, Relaxed).is_ok();

@@ -175,3 +175,15 @@ fn what_was_copied_and_is_written_again_is_copied_when_it_is_read() {
     assert_eq!(bed.costs(1), (1, 0));
     assert_eq!(bed.costs(1), (0, 1));
 }
+
+#[test]
+fn of_two_keys_with_one_fingerprint_the_first_one_has_its_copy() {
+    let bed = Bed::new(Coherence::SelfInvalidate);
+    bed.put(0, b"1", 0);
+    bed.put(1, b"2", 0);
+    (0..3).for_each(|_| assert_eq!(bed.read(0), b'1'));
+    for _ in 0..20 {
+        assert_eq!((bed.costs(1), bed.costs(0)), ((1, 0), (0, 1)));
+        assert_eq!((bed.read(1), bed.read(0)), (b'2', b'1'));
+    }
+}
