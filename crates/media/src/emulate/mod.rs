@@ -115,7 +115,7 @@ impl Emulation {
     pub(crate) fn burst_until(&self, granules: u64) -> u64 {
         let now = self.clock.now_ns();
         let (start, end) = self.writes.reserve(now, granules);
-        let deadline = end.max(start + self.store_ns + self.from_far_ns());
+        let deadline = end.max(start + self.store_ns + self.away_ns());
         self.charged_ns.fetch_add(deadline.saturating_sub(now), Relaxed);
         deadline
     }
@@ -128,12 +128,12 @@ impl Emulation {
 
     #[inline]
     fn step_ns(&self, first: bool) -> u64 {
-        if first { self.read_random_ns + self.from_far_ns() } else { self.read_sequential_ns }
+        if first { self.read_random_ns + self.away_ns() } else { self.read_sequential_ns }
     }
 
     /// What an access takes more where it is made from another NUMA node.
     #[inline]
-    fn from_far_ns(&self) -> u64 {
+    fn away_ns(&self) -> u64 {
         if homes::is_far() { self.far_ns } else { 0 }
     }
 

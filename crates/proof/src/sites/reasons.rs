@@ -128,6 +128,9 @@ const OF_A_LOST_LINE: &str = "after a crash the word that follows is enough, whi
 const NOT_MOVED_THERE: &str = "the node has ended, and a crash leaves it so; its word is to be safe before cleaning writes another node there, which \
                                these histories do not meet: the test \
                                `nodes_are_let_go_once_those_that_have_taken_their_place_are_safe` does";
+const NUMBER_OF_NODES: &str = "asked for where a slot reads as zeros alone, which no crash leaves: \
+                               `whatever_a_crash_leaves_only_nodes_are_missed` clears slots after crashes";
+const OF_ZEROS: &str = "of a slot that reads as zeros, which no crash leaves; where power takes it the next opening finds zeros again";
 const NEWER_FIRST: &str = "where a crash has left no two copies of a node nothing is stored between this fence and the next one: the test \
                            `nodes_are_let_go_once_those_that_have_taken_their_place_are_safe` has two";
 const OF_TWO_COPIES: &str = "a crash has left two copies of a node: the older one is to be gone before its slot has another, which these \
@@ -429,6 +432,8 @@ pub(super) const REASONS: &[Reason] = &[
     of_bonsai("space-scm-log/nodes/reopen.rs mend_fps ", None, MENDED_AGAIN),
     of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes fence 1", Some(SiteKind::Fence), NEWER_FIRST),
     of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes fence 2", Some(SiteKind::Fence), OF_TWO_COPIES),
+    of_bonsai("space-scm-log/nodes/reopen.rs note_nodes ", None, NUMBER_OF_NODES),
+    of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes uncommit 2", None, OF_ZEROS),
     of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes uncommit", Some(SiteKind::Flush), NOT_MOVED_THERE),
     of_bonsai("space-scm-log/nodes/repair.rs count_anew flush", None, OF_DEAD_OPENINGS),
     of_bonsai("space-scm-log/nodes/repair.rs count_anew unend", None, NODES_STAY),

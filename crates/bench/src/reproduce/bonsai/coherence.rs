@@ -151,7 +151,7 @@ pub(super) fn figure_12b(settings: &Settings) -> anyhow::Result<Outcome> {
     let mut rows = Vec::new();
     let total = |lines: &Lines| lines.iter().sum::<u64>() as f64;
     let of = |mix: usize, how: usize| &found[mix * HOW.len() + how];
-    for other in 1..HOW.len() {
+    for (other, beside) in HOW.into_iter().enumerate().skip(1) {
         for (mix, reads) in READS.iter().enumerate() {
             let ours = total(of(mix, 0)) / total(of(mix, other)).max(1.0);
             let holds = match reads {
@@ -162,7 +162,7 @@ pub(super) fn figure_12b(settings: &Settings) -> anyhow::Result<Outcome> {
                 id: "B8",
                 what: format!(
                     "cache lines read and written, WoSI / {}, {reads}% reads; below 1",
-                    name(HOW[other])
+                    name(beside)
                 ),
                 setting: setting.clone(),
                 paper: "below 1".into(),
