@@ -432,7 +432,7 @@ pub(super) const REASONS: &[Reason] = &[
     of_bonsai("space-scm-log/nodes/reopen.rs mend_fps ", None, MENDED_AGAIN),
     of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes fence 1", Some(SiteKind::Fence), NEWER_FIRST),
     of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes fence 2", Some(SiteKind::Fence), OF_TWO_COPIES),
-    of_bonsai("space-scm-log/nodes/reopen.rs note_nodes ", None, NUMBER_OF_NODES),
+    of_bonsai("space-scm-log/nodes/reopen.rs note_nodes ", Some(SiteKind::Stream), NUMBER_OF_NODES),
     of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes uncommit 2", None, OF_ZEROS),
     of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes uncommit", Some(SiteKind::Flush), NOT_MOVED_THERE),
     of_bonsai("space-scm-log/nodes/repair.rs count_anew flush", None, OF_DEAD_OPENINGS),
