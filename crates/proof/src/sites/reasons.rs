@@ -125,9 +125,6 @@ const TOLD_BY_KEYS: &str = "it mends the text of a fence that went bad at rest; 
                             `the_text_of_a_fence_that_was_made_anew_outlives_the_keys_that_told_it` shows it";
 const OF_A_LOST_LINE: &str = "after a crash the word that follows is enough, which says in the same line that there is no node; it is there for \
                               a slot whose first line goes bad at rest: two tests in `let_go.rs` of `space-scm-log` lose power and those lines";
-const NOT_MOVED_THERE: &str = "the node has ended, and a crash leaves it so; its word is to be safe before cleaning writes another node there, which \
-                               these histories do not meet: the test \
-                               `nodes_are_let_go_once_those_that_have_taken_their_place_are_safe` does";
 const NUMBER_OF_NODES: &str = "asked for where a slot reads as zeros alone, which no crash leaves: \
                                `whatever_a_crash_leaves_only_nodes_are_missed` clears slots after crashes";
 const OF_ZEROS: &str = "of a slot that reads as zeros, which no crash leaves; where power takes it the next opening finds zeros again";
@@ -432,9 +429,8 @@ pub(super) const REASONS: &[Reason] = &[
     of_bonsai("space-scm-log/nodes/reopen.rs mend_fps ", None, MENDED_AGAIN),
     of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes fence 1", Some(SiteKind::Fence), NEWER_FIRST),
     of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes fence 2", Some(SiteKind::Fence), OF_TWO_COPIES),
-    of_bonsai("space-scm-log/nodes/reopen.rs note_nodes ", Some(SiteKind::Stream), NUMBER_OF_NODES),
+    of_bonsai("space-scm-log/nodes/reopen.rs note_nodes write_nt", Some(SiteKind::Stream), NUMBER_OF_NODES),
     of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes uncommit 2", None, OF_ZEROS),
-    of_bonsai("space-scm-log/nodes/reopen.rs reopen_nodes uncommit", Some(SiteKind::Flush), NOT_MOVED_THERE),
     of_bonsai("space-scm-log/nodes/repair.rs count_anew flush", None, OF_DEAD_OPENINGS),
     of_bonsai("space-scm-log/nodes/repair.rs count_anew unend", None, NODES_STAY),
     of_bonsai("space-scm-log/nodes/repair.rs count_anew fence", None, NODES_STAY),

@@ -70,18 +70,24 @@ impl Layout {
         let regions = devices.iter().map(|(_, region)| region.clone()).collect();
         let copies = StripedRegion::on_nodes(regions, end - self.copy_bytes..end, self.nodes)
             .map_err(|error| StoreError::Options(format!("--pmem: {error}")))?;
-        let numbers: Vec<_> = devices.iter().map(|(path, _)| number_of(path)).collect();
-        let of_nodes = numbers.chunks(devices.len() / self.nodes).map(|numbers| numbers[0]);
-        let homes = Homes::new(
-            self.nodes as u32,
-            store_bytes / self.nodes as u64,
-            of_nodes.collect::<Option<_>>().unwrap_or_default(),
-        );
-        Ok(Some((homes, AnyRegion::of(copies))))
+        let paths = devices.iter().map(|(path, _)| path.as_path());
+        Ok(Some((self.homes(paths, store_bytes), AnyRegion::of(copies))))
+    }
+    /// Which NUMA node has what of a store of so many bytes, whose devices are at these places.
+    fn homes<'a>(&self, paths: impl Iterator<Item = &'a Path>, store_bytes: u64) -> Homes {
+        let numbers: Vec<_> = paths.map(number_of).collect();
+        let of_nodes = numbers.chunks(numbers.len() / self.nodes).map(|numbers| numbers[0]);
+        let numa = of_nodes.collect::<Option<_>>().unwrap_or_default();
+        Homes::new(self.nodes as u32, store_bytes / self.nodes as u64, numa)
     }
     /// For people: `on 2 NUMA nodes`.
-    pub(super) fn describe(&self) -> String {
-        if self.nodes < 2 { String::new() } else { format!(" on {} NUMA nodes", self.nodes) }
+    pub(super) fn describe<'a>(&self, paths: impl Iterator<Item = &'a Path>) -> String {
+        let nodes = self.nodes;
+        match self.nodes {
+            1 => String::new(),
+            _ if self.homes(paths, nodes as u64).are_real() => format!(" on {nodes} NUMA nodes"),
+            _ => format!(" on {nodes} NUMA nodes (emulated: threads take turns)"),
+        }
     }
 }
 

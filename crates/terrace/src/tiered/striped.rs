@@ -496,7 +496,12 @@ fn describe(found: &[(PathBuf, FoundRegion)], layout: Layout) -> (String, terrac
         INTERLEAVED_BYTES => format!("interleaved in pages of {INTERLEAVED_BYTES} bytes"),
         strip_bytes => format!("in strips of {strip_bytes} bytes"),
     };
-    let text = format!("{} devices{} {how}, each {}", found.len(), layout.describe(), kinds.join(" or "));
+    let text = format!(
+        "{} devices{} {how}, each {}",
+        found.len(),
+        layout.describe(found.iter().map(|(path, _)| path.as_path())),
+        kinds.join(" or ")
+    );
     (text, promises.unwrap_or(terrace_media::Survives::Nothing))
 }
 

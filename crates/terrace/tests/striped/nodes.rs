@@ -53,7 +53,10 @@ fn what_is_read_often_is_read_at_home() {
         for names in [&["a", "b"][..], &["c", "d", "e", "f"]] {
             let store = terrace::open(options(&home, names, 2, coherence)).unwrap();
             let told = store.description.join("\n");
-            assert!(told.contains("devices on 2 NUMA nodes in strips"), "{told}");
+            assert!(
+                told.contains("devices on 2 NUMA nodes (emulated: threads take turns) in strips"),
+                "{told}"
+            );
             fill(&store);
             put_all(&store, 1);
             for node in [0, 1] {
