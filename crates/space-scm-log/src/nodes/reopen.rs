@@ -393,12 +393,14 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
 
 fn lost_fence(slot: u32) -> StoreError {
     StoreError::Corrupt(format!(
-        "nobody can tell which keys node {slot} has: neither copy of its fence is valid; nothing was changed"
+        "nobody can tell which keys node {slot} has: neither copy of its fence is valid; nothing was changed (terrace check \
+         --repair gives the node up)"
     ))
 }
 
 fn lost_nodes(slot: u32, missing: usize) -> StoreError {
     StoreError::Corrupt(format!(
-        "nodes are missing, {missing} of them, and what is in front of slot {slot} reads as zeros: nobody can tell which keys they had"
+        "nodes are missing, {missing} of them, and what is in front of slot {slot} reads as zeros: nobody can tell which keys they had \
+         (terrace check --repair gives them up)"
     ))
 }

@@ -24,15 +24,6 @@ fn node_of(bytes: &[u8], key: &str) -> usize {
     bytes.windows(8).position(|window| window == word).unwrap() - ENTRIES_AT
 }
 
-/// A round, and where it begins and ends in the history.
-fn a_round(life: &Life) -> std::ops::Range<Position> {
-    let (from, rounds) = (life.position(), detail(&*life.store, "scm_rounds"));
-    while detail(&*life.store, "scm_rounds") == rounds {
-        life.store.step();
-    }
-    from..life.position() + 1
-}
-
 /// A puts a key and B deletes it, or writes it over. The checkpoint takes the entry out, and B's log lets go of what it knows while A's
 /// stays: redoing A's brings the key back.
 #[test]
@@ -158,7 +149,7 @@ fn crash_within_an_update(count: usize, images: u64) {
     a.set(&keys[1], value("new"));
     b.set(&keys[2], None);
     b.set(&keys[count], value("new"));
-    let round = a_round(&life);
+    let round = life.a_round();
     let trace = life.recorder.finish();
     let mut expected = vec![value("old"); count];
     (expected[1], expected[2]) = (value("new"), None);
@@ -298,7 +289,7 @@ fn texts_of_long_fences_are_safe_before_their_nodes_count() {
     keys[..12].iter().for_each(|key| a.set(key, value("there")));
     rest(&*life.store);
     keys[12..].iter().for_each(|key| a.set(key, value("there")));
-    let round = a_round(&life);
+    let round = life.a_round();
     let trace = life.recorder.finish();
     let tried = crash_within(&trace, once(round), 30, |_, image| {
         let store = open_again(image.region(0));

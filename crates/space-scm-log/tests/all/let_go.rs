@@ -55,11 +55,7 @@ fn nodes_of_a_round_that_was_cut_off_are_none_even_without_their_first_lines() {
     keys[..8].iter().for_each(|key| a.set(key, value("new")));
     keys[16..20].iter().for_each(|key| a.set(key, None));
     later.iter().for_each(|key| a.set(key, value("new")));
-    let (from, rounds) = (life.position(), detail(&*life.store, "scm_rounds"));
-    while detail(&*life.store, "scm_rounds") == rounds {
-        life.store.step();
-    }
-    let end = life.position() + 1;
+    let std::ops::Range { start: from, end } = life.a_round();
     let expected = states(&mut a, keys.into_iter().chain(later));
     let trace = life.recorder.finish();
     let explorer = Explorer::new(1).within(once(from..end).collect()).only(Crash::Process).store_sample(0);
@@ -116,11 +112,7 @@ fn nodes_are_let_go_once_those_that_have_taken_their_place_are_safe() {
     keys.iter().for_each(|key| a.set(key, value("there")));
     rest(&*life.store);
     keys.iter().enumerate().filter(|(i, _)| i % 6 > 0).for_each(|(_, key)| a.set(key, None));
-    let (from, rounds) = (life.position(), detail(&*life.store, "scm_rounds"));
-    while detail(&*life.store, "scm_rounds") == rounds {
-        life.store.step();
-    }
-    let end = life.position() + 1;
+    let std::ops::Range { start: from, end } = life.a_round();
     let expected = states(&mut a, keys.clone());
     let trace = life.recorder.finish();
     let (mut let_go, mut cleaned, mut last) = (0, 0, Vec::new());

@@ -180,11 +180,7 @@ fn words_of_a_dead_process_are_made_safe_with_the_round_that_is_made_again() {
     keys.iter().for_each(|key| a.set(key, value("old")));
     rest(&*life.store);
     keys.iter().for_each(|key| a.set(key, value("new")));
-    let (from, rounds) = (life.position(), detail(&*life.store, "scm_rounds"));
-    while detail(&*life.store, "scm_rounds") == rounds {
-        life.store.step();
-    }
-    let end = life.position() + 1;
+    let std::ops::Range { start: from, end } = life.a_round();
     let trace = life.recorder.finish();
     let explorer = Explorer::new(1).within(once(from..end).collect()).only(Crash::Process).store_sample(0);
     let explored = explorer.explore(&trace, |_, image| {
@@ -219,11 +215,7 @@ fn a_round_that_is_made_again_stays_uncertain() {
     let life = Life::from(bytes);
     let mut a = life.client();
     a.set("k2", value("as it is"));
-    let (from, rounds) = (life.position(), detail(&*life.store, "scm_rounds"));
-    while detail(&*life.store, "scm_rounds") == rounds {
-        life.store.step();
-    }
-    let end = life.position() + 1;
+    let std::ops::Range { start: from, end } = life.a_round();
     let trace = life.recorder.finish();
     let tried = crash_within(&trace, once(from..end), 60, |_, image| {
         let region = image.region(0);

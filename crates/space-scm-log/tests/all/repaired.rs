@@ -191,11 +191,7 @@ fn cut_off_with_a_damaged_node(damaged: &str) {
     keys[16..20].iter().for_each(|key| a.set(key, None));
     let more: Vec<String> = (0..12).map(|i| format!("k{i:02}x")).collect();
     more.iter().for_each(|key| a.set(key, value("new")));
-    let (from, rounds) = (life.position(), detail(&*life.store, "scm_rounds"));
-    while detail(&*life.store, "scm_rounds") == rounds {
-        life.store.step();
-    }
-    let end = life.position() + 1;
+    let std::ops::Range { start: from, end } = life.a_round();
     let trace = life.recorder.finish();
     let mut given_up = 0;
     let explorer = Explorer::new(1).within(once(from..end).collect()).images_per_point(2).store_sample(0);
@@ -245,11 +241,7 @@ fn nodes_that_have_ended_stay_gone_while_a_repair_gives_them_up() {
     keys.iter().step_by(2).for_each(|key| a.set(key, None));
     let more: Vec<String> = (0..24).map(|i| format!("k{i:02}x")).collect();
     more.iter().for_each(|key| a.set(key, value("new")));
-    let (from, rounds) = (life.position(), detail(&*life.store, "scm_rounds"));
-    while detail(&*life.store, "scm_rounds") == rounds {
-        life.store.step();
-    }
-    let end = life.position() + 1;
+    let std::ops::Range { start: from, end } = life.a_round();
     let trace = life.recorder.finish();
     let (mut given_up, mut last) = (0, Vec::new());
     let explorer = Explorer::new(1).within(once(from..end).collect()).only(Crash::Process).store_sample(0);

@@ -120,12 +120,7 @@ fn schedule_2_the_newest_of_two_logs_counts() {
             let (first, second) = if is_swapped { (&mut b, &mut a) } else { (&mut a, &mut b) };
             first.set("k", value("v1"));
             second.set("k", newer.clone());
-            let from = life.position();
-            let rounds = detail(&*life.store, "scm_rounds");
-            while detail(&*life.store, "scm_rounds") == rounds {
-                life.store.step();
-            }
-            let end = life.position() + 1;
+            let std::ops::Range { start: from, end } = life.a_round();
             let trace = life.recorder.finish();
             let tried = crash_within(&trace, once(from..end), 30, |_, image| {
                 let region = image.region(0);

@@ -367,6 +367,14 @@ impl Life {
     pub fn position(&self) -> Position {
         self.recorder.position()
     }
+    /// Lets a round come, and gives the positions within it.
+    pub fn a_round(&self) -> std::ops::Range<Position> {
+        let (from, rounds) = (self.position(), detail(&*self.store, "scm_rounds"));
+        while detail(&*self.store, "scm_rounds") == rounds {
+            self.store.step();
+        }
+        from..self.position() + 1
+    }
 }
 
 /// The states of keys as a store answers them, and of those that [`Life::clients`] wrote.
