@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use terrace::engine::Durability;
-use terrace::{Eviction, Placement, Size, Swap, TierSpec};
+use terrace::{Eviction, Placement, ReadCache, Size, Swap, TierSpec};
 
 use crate::{Distribution, Endpoint, Workload};
 
@@ -22,6 +22,8 @@ pub struct Config {
     pub policy: Option<Eviction>,
     /// Of engine `tac`: what a read of the SSD brings up.
     pub swap: Option<Swap>,
+    /// Of `hetermm`, which records that are read below DRAM are copied to it.
+    pub read_cache: Option<ReadCache>,
     /// How long a heap's chunks are.
     pub heap: Option<terrace::Granularity>,
     /// What is done to the records.
@@ -78,6 +80,7 @@ impl Default for Config {
             placement: None,
             policy: None,
             swap: None,
+            read_cache: None,
             heap: None,
             workload: Workload::ReadHeavy,
             records: 1_000_000,

@@ -80,6 +80,7 @@ impl Storage {
             placement: config.placement,
             policy: config.policy,
             swap: config.swap,
+            read_cache: config.read_cache,
             heap: config.heap,
             dir,
             dram,

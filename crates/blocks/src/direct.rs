@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_engine::record::{Head, RecordMeta};
+use terrace_engine::record::{Head, RecordMeta, RecordView};
 use terrace_engine::space::{Fetch, Want};
 use terrace_engine::{fetch_lost, fetch_view};
 use terrace_index::Key;
@@ -53,24 +53,53 @@ impl<L: Lower> Blocks<L> {
         want: Want,
         out: &mut Buffer,
     ) -> Fetch {
+        self.with_direct(place, seq, |found| match found {
+            Some((mut view, _)) => {
+                view.head.tier = L::TIER;
+                fetch_view(&view, key, want, out)
+            }
+            None => match (self.footer_of(place, seq), key) {
+                (Some((hash, head)), Some(key)) if hash == key.hash => {
+                    self.counts.damaged.fetch_add(1, Relaxed);
+                    fetch_lost(hash, head, Some(key))
+                }
+                _ => Fetch::Differs,
+            },
+        })
+    }
+
+    /// Shows the whole record at a place whose slot is used as `seq`; nothing if it is damaged.
+    ///
+    /// # Panics
+    /// On block media.
+    pub fn read_direct(&self, place: Place, seq: u64, show: &mut dyn FnMut(&[u8])) {
+        self.with_direct(place, seq, |found| found.into_iter().for_each(|(_, bytes)| show(bytes)));
+    }
+
+    #[inline]
+    fn with_direct<R>(
+        &self,
+        place: Place,
+        seq: u64,
+        then: impl FnOnce(Option<(RecordView<'_>, &[u8])>) -> R,
+    ) -> R {
         let first = self.first_bytes(place);
         // Clearing the buffer is a good part of a short read's cost.
         if first <= SHORT_BYTES {
-            self.fetch_with(&mut [0; SHORT_BYTES][..first], place, seq, key, want, out)
+            self.with_record(&mut [0; SHORT_BYTES][..first], place, seq, then)
         } else {
-            self.fetch_with(&mut [0; FIRST_BYTES_MAX][..first], place, seq, key, want, out)
+            self.with_record(&mut [0; FIRST_BYTES_MAX][..first], place, seq, then)
         }
     }
 
-    fn fetch_with(
+    #[inline]
+    fn with_record<R>(
         &self,
         first: &mut [u8],
         place: Place,
         seq: u64,
-        key: Option<&Key<'_>>,
-        want: Want,
-        out: &mut Buffer,
-    ) -> Fetch {
+        then: impl FnOnce(Option<(RecordView<'_>, &[u8])>) -> R,
+    ) -> R {
         let offset = self.block_offset(place.slot) + u64::from(place.offset);
         self.lower.read_now(offset, first);
         let meta = RecordMeta(u64_at(first, 8));
@@ -87,19 +116,9 @@ impl<L: Lower> Blocks<L> {
             long = whole;
             &long
         };
-        match checked(seq, place.slot, place.offset, bytes) {
-            Some(mut view) => {
-                view.head.tier = L::TIER;
-                fetch_view(&view, key, want, out)
-            }
-            None => match (self.footer_of(place, seq), key) {
-                (Some((hash, head)), Some(key)) if hash == key.hash => {
-                    self.counts.damaged.fetch_add(1, Relaxed);
-                    fetch_lost(hash, head, Some(key))
-                }
-                _ => Fetch::Differs,
-            },
-        }
+        then(
+            checked(seq, place.slot, place.offset, bytes).map(|view| (view, &bytes[..used.min(bytes.len())])),
+        )
     }
 
     /// The hash that the footer of a block has for a place whose record can't be read, and what else it says; `None` if the block

@@ -134,6 +134,15 @@ impl Frames {
             };
         }
     }
+    /// The words of all frames, one after another, from this one on.
+    #[inline]
+    pub fn words_from(&self, word: u64) -> &[AtomicU64] {
+        let all = self.count * self.frame_words;
+        let from = (word as usize).min(all);
+        debug_assert!(from as u64 == word, "word {word} of {all}");
+        // SAFETY: the rest of the allocation, which lives as long as `self`; atomics may be shared.
+        unsafe { std::slice::from_raw_parts(self.base.add(from), all - from) }
+    }
     /// A frame's words.
     #[inline]
     pub fn words(&self, frame: u32) -> &[AtomicU64] {

@@ -37,6 +37,7 @@ mod generations;
 mod pace;
 mod pending;
 mod promised;
+mod read_cache;
 mod recover;
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -56,6 +57,7 @@ pub use op::{
     Condition, DATABASES, Delta, Direction, ExpireAt, ExpireIf, Expiry, Op, OpKind, RangeStart, Span,
 };
 pub use pending::{fetch_lost, fetch_view};
+pub use read_cache::ReadCache;
 pub use reply::{Meta, OpError, Reply};
 pub use session::{Progress, Removal, RemovalFn, Session, Store, StoreError};
 pub use stats::{Failure, LogStats, MoreRoom, RecoveryStats, Scanned, SnapshotUse, Stats, TierStats};

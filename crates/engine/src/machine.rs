@@ -480,6 +480,12 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.0.space.resize_dram(bytes)
     }
+    fn read_cache(&self) -> Option<crate::ReadCache> {
+        self.0.space.read_cache()
+    }
+    fn set_read_cache(&self, cache: crate::ReadCache) -> Result<(), StoreError> {
+        self.0.space.set_read_cache(cache)
+    }
     fn resize_tier(&self, tier: &str, bytes: u64) -> Result<(), StoreError> {
         self.0.space.resize_tier(tier, bytes)
     }

@@ -109,6 +109,16 @@ pub trait Store: Send + Sync {
     /// has changed then.
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError>;
 
+    /// Which records that are read below DRAM are copied to it; `None` if the engine has no read cache.
+    fn read_cache(&self) -> Option<crate::ReadCache>;
+
+    /// Changes which records that are read below DRAM are copied to it, until the store is closed. Where the cache is switched off,
+    /// background steps give its pages back.
+    ///
+    /// # Errors
+    /// [`StoreError::Options`] if the engine has no read cache.
+    fn set_read_cache(&self, cache: crate::ReadCache) -> Result<(), StoreError>;
+
     /// Changes the size of a tier below DRAM, `pmem` or `ssd` as [`stats`](Self::stats) name them, for good: it has that size when
     /// the store is opened again, too. A larger one is there when this returns. A smaller one is from now on all that is filled:
     /// background steps move what lies beyond its end, while everything goes on, and then give the rest of the medium back; a

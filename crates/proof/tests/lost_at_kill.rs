@@ -87,6 +87,12 @@ impl Store for LosingStore {
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.store.resize_dram(bytes)
     }
+    fn read_cache(&self) -> Option<terrace_engine::ReadCache> {
+        self.store.read_cache()
+    }
+    fn set_read_cache(&self, cache: terrace_engine::ReadCache) -> Result<(), StoreError> {
+        self.store.set_read_cache(cache)
+    }
     fn resize_tier(&self, tier: &str, bytes: u64) -> Result<(), StoreError> {
         self.store.resize_tier(tier, bytes)
     }

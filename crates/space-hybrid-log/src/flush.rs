@@ -18,7 +18,7 @@ use terrace_engine::space::Context;
 use terrace_engine::{Barrier, Progress, StoreError};
 use terrace_index::AnyIndex;
 
-use crate::space::HybridLog;
+use crate::space::{HybridLog, Pool};
 
 /// Pages that turn read-only, or are sealed, in one step.
 const PAGES_A_STEP: usize = 8;
@@ -30,6 +30,13 @@ pub(crate) struct Flushing {
     /// Frames that nobody can find any more, and the epoch after which nobody uses them.
     cooling: VecDeque<(u64, u32)>,
     image: Image,
+}
+
+impl Flushing {
+    /// Nobody can find what is in a frame any more; it is free after this epoch.
+    pub(crate) fn cool(&mut self, epoch: u64, frame: u32) {
+        self.cooling.push_back((epoch, frame));
+    }
 }
 
 struct ReadOnly {
@@ -63,8 +70,9 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// Free frames that are kept ready for writers.
-    fn frames_wanted(&self) -> usize {
-        (self.target.frames() / 16).max(2)
+    pub(crate) fn frames_wanted(&self) -> usize {
+        let part = if self.resting.load(Relaxed) { 64 } else { 16 };
+        (self.target.frames() / part).max(2)
     }
 
     fn turn_read_only(&self, flushing: &mut Flushing, context: &dyn Context) -> bool {
@@ -168,11 +176,46 @@ impl<L: Lower> HybridLog<L> {
         })
     }
 
-    /// Takes frames from the oldest clean blocks until enough are free or cooling.
+    /// Takes frames from the oldest clean blocks and pages of the read cache until enough are free or cooling.
     fn give_frames_back(&self, flushing: &mut Flushing, context: &dyn Context) -> bool {
-        let mut pool = self.pool.lock();
-        let mut any = false;
-        let allowed = self.target.frames();
+        let mut any = self.balance(&mut self.pool.lock());
+        loop {
+            let oldest = {
+                let mut pool = self.pool.lock();
+                let over = (self.frames.count() - pool.parked.len()).saturating_sub(self.target.frames());
+                if pool.frames.len() + flushing.cooling.len() >= self.frames_wanted() + over {
+                    return any;
+                }
+                self.oldest_clean(&mut pool)
+            };
+            if self.take_from_cache(flushing, oldest.map(|(_, seq)| seq), context) {
+                any = true;
+                continue;
+            }
+            let Some((slot, _)) = oldest else { return any };
+            self.pool.lock().clean.pop_front();
+            if let Some(frame) = self.blocks.slots[slot as usize].frame.swap(0, SeqCst).checked_sub(1) {
+                flushing.cool(context.advance_epoch(), frame);
+            }
+            any = true;
+        }
+    }
+
+    /// The oldest sealed block that has a frame, and its sequence number.
+    fn oldest_clean(&self, pool: &mut Pool) -> Option<(u32, u64)> {
+        while let Some(&(number, seq)) = pool.clean.front() {
+            let slot = &self.blocks.slots[number as usize];
+            if slot.seq.load(Relaxed) == seq && slot.state() == State::Sealed && slot.frame().is_some() {
+                return Some((number, seq));
+            }
+            pool.clean.pop_front();
+        }
+        None
+    }
+
+    /// As many frames are with the system as may not be in use, if they are free.
+    fn balance(&self, pool: &mut Pool) -> bool {
+        let (mut any, allowed) = (false, self.target.frames());
         // What is free beyond the allowance goes back to the system, and comes from there if that has grown.
         while pool.parked.len() + allowed < self.frames.count()
             && let Some(frame) = pool.frames.pop()
@@ -186,17 +229,6 @@ impl<L: Lower> HybridLog<L> {
         {
             self.frames.take_back(frame);
             pool.frames.push(frame);
-            any = true;
-        }
-        let over = (self.frames.count() - pool.parked.len()).saturating_sub(allowed);
-        while pool.frames.len() + flushing.cooling.len() < self.frames_wanted() + over {
-            let Some((slot, seq)) = pool.clean.pop_front() else { break };
-            let slot = &self.blocks.slots[slot as usize];
-            if slot.seq.load(Relaxed) != seq || slot.state() != State::Sealed {
-                continue;
-            }
-            let Some(frame) = slot.frame.swap(0, SeqCst).checked_sub(1) else { continue };
-            flushing.cooling.push_back((context.advance_epoch(), frame));
             any = true;
         }
         any

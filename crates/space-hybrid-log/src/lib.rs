@@ -16,12 +16,14 @@
 //! | `address` | how an address names a place in a block |
 //! | `read`, `write` | the calls of a session |
 //! | `flush`, `reclaim` | background steps |
+//! | `cache`, `trade` | copies of records that are read below DRAM, and how their pages are had from writers |
 //! | `copies` | what a sweep of tombstones must know of pages |
 //! | `sync`, `schedules` | the primitives, and tests that explore their schedules |
 //!
 //! Blocks, their table, the tiers that hold them and DRAM for pages are those of `terrace_blocks`.
 
 mod address;
+mod cache;
 mod copies;
 mod flush;
 mod group;
@@ -32,6 +34,7 @@ mod reclaim;
 mod schedules;
 mod space;
 mod sync;
+mod trade;
 mod write;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Reading: from the frame if the page has one, straight from byte-addressable media, or by a read that completes later
+//! Reading: from the frame if the page has one, from its copy in the read cache, straight from byte-addressable media, or by a read that completes later
 //! (HeterMM section 4.2). The last two are those of [`Blocks`](terrace_blocks::Blocks).
 
 use std::sync::atomic::Ordering::*;
@@ -17,6 +17,7 @@ impl<L: Lower> HybridLog<L> {
         let Some(slot) = self.blocks.slots.get(place.slot as usize) else { return };
         match slot.frame() {
             Some(frame) => prefetch(&self.frames.words(frame)[place.offset as usize / 8..]),
+            None if self.cache.touch(&self.frames, address) => {}
             None if L::DIRECT => self.blocks.prefetch_direct(place),
             None => {}
         }
@@ -40,9 +41,13 @@ impl<L: Lower> HybridLog<L> {
                 out,
             );
         }
+        let seq = slot.seq.load(Relaxed);
+        if let Some(words) = self.cache.find(&self.frames, address, seq) {
+            return fetch_words(Words(words), key, want, out);
+        }
         if !L::DIRECT {
             return Fetch::NeedsRead;
         }
-        self.blocks.fetch_direct(place, slot.seq.load(Relaxed), key, want, out)
+        self.blocks.fetch_direct(place, seq, key, want, out)
     }
 }

@@ -14,15 +14,17 @@ use terrace_engine::space::{
     Arrival, Background, Class, Context, DeviceReads, Durable, Fetch, Former, Found, FoundKeys, LargeValues,
     Limits, Records, Room, Sizing, Under, Want,
 };
-use terrace_engine::{Failure, MoreRoom, Progress, Scanned, StoreError, TierStats};
+use terrace_engine::{Failure, MoreRoom, Progress, ReadCache, Scanned, StoreError, TierStats};
 use terrace_index::{Address, AnyIndex, Key};
 
 use crate::address::Addresses;
+use crate::cache::Cache;
 use crate::flush::Flushing;
 use crate::group::Group;
 use crate::open::{FRAMES_MIN, GROUP_PART, HybridOptions};
 use crate::reclaim::Reclaiming;
-use crate::sync::{AtomicU64, Mutex};
+use crate::sync::{AtomicBool, AtomicU64, Mutex};
+use crate::trade::Trading;
 use crate::write::OpenPage;
 
 /// HeterMM's record space over a lower tier. See the crate's text.
@@ -32,6 +34,9 @@ pub struct HybridLog<L: Lower> {
     pub(crate) addresses: Addresses,
     pub(crate) frames: Frames,
     pub(crate) pool: Mutex<Pool>,
+    pub(crate) cache: Cache,
+    /// Whether writers began next to no pages of late, so that few frames are kept free for them.
+    pub(crate) resting: AtomicBool,
     /// Pages up to this sequence number should be flushed, so that space can be reclaimed.
     pub(crate) flush_target: AtomicU64,
     /// Background state: one step at a time.
@@ -56,6 +61,7 @@ pub(crate) struct Pool {
 /// What background steps remember.
 pub(crate) struct Steps<L: Lower> {
     pub flushing: Flushing,
+    pub trading: Trading,
     pub reclaiming: Reclaiming<L>,
     pub sweep: Sweep,
 }
@@ -73,6 +79,8 @@ pub struct Local<L: Lower> {
     pub(crate) page: Option<OpenPage>,
     pub(crate) group: Group,
     pub(crate) reads: Reads<L>,
+    /// Reads below DRAM since one was copied.
+    pub(crate) missed: u32,
 }
 
 impl<L: Lower> HybridLog<L> {
@@ -97,10 +105,13 @@ impl<L: Lower> HybridLog<L> {
                 options.block_bytes,
                 options.dram_budget,
             ),
+            resting: AtomicBool::new(false),
+            cache: Cache::new(all.count(), options.block_bytes),
             frames: all,
             flush_target: AtomicU64::new(0),
             steps: Mutex::new(Steps {
                 flushing: Flushing::default(),
+                trading: Trading::default(),
                 reclaiming: Reclaiming::default(),
                 sweep: Sweep::default(),
             }),
@@ -145,6 +156,7 @@ impl<L: Lower> Records for HybridLog<L> {
             page: None,
             group: Group::default(),
             reads: Reads::new(self.blocks.lower.queue().map_err(StoreError::io("a queue of reads"))?),
+            missed: 0,
         })
     }
     fn detach(&self, local: &mut Local<L>) {
@@ -165,6 +177,17 @@ impl<L: Lower> Records for HybridLog<L> {
     #[inline]
     fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
         self.fetch_record(address, key, want, out)
+    }
+    #[inline]
+    fn hit(
+        &self,
+        local: &mut Local<L>,
+        _index: &AnyIndex,
+        _key: &Key<'_>,
+        address: Address,
+        read: Option<&[u8]>,
+    ) {
+        self.record_hit(local, address, read);
     }
     fn generation(&self, address: Address) -> u64 {
         self.blocks.slots[self.addresses.place(address).slot as usize].seq.load(Acquire)
@@ -244,10 +267,13 @@ impl<L: Lower> DeviceReads for HybridLog<L> {
 impl<L: Lower> Background for HybridLog<L> {
     fn step(&self, index: &AnyIndex, context: &dyn Context) -> Progress {
         let Some(mut steps) = self.steps.try_lock() else { return Progress::Idle };
+        let Steps { trading, flushing, .. } = &mut *steps;
+        let traded = self.trade_step(trading, flushing, context);
         let flushed = self.flush_step(&mut steps.flushing, context);
         let reclaimed = self.reclaim_step(&mut steps.reclaiming, index, context);
         let swept = self.blocks.sweep_step(&mut steps.sweep, self.target.whole_bytes(), self, index, context);
-        let all = [flushed, reclaimed, swept];
+        let traded = if traded { Progress::Worked } else { Progress::Idle };
+        let all = [traded, flushed, reclaimed, swept];
         if all.contains(&Progress::Worked) {
             Progress::Worked
         } else if all.contains(&Progress::Blocked) {
@@ -405,6 +431,13 @@ impl<L: Lower> Sizing for HybridLog<L> {
     fn more_dram(&self) -> MoreRoom {
         MoreRoom::WhileOpen
     }
+    fn read_cache(&self) -> Option<ReadCache> {
+        Some(self.cache.admission())
+    }
+    fn set_read_cache(&self, cache: ReadCache) -> Result<(), StoreError> {
+        self.cache.set_admission(cache);
+        Ok(())
+    }
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.target.resize(bytes)
     }
@@ -418,6 +451,11 @@ impl<L: Lower> Sizing for HybridLog<L> {
             ("page_bytes", self.blocks.block_bytes as u64),
             ("pages", self.target.frames() as u64),
             ("pages_free", frames),
+            ("pages_cached", self.cache.counts.pages.load(Relaxed)),
+            ("records_cached", self.cache.counts.records.load(Relaxed)),
+            ("cache_admitted", self.cache.counts.admitted.load(Relaxed)),
+            ("cache_kept", self.cache.counts.kept.load(Relaxed)),
+            ("cache_left", self.cache.counts.left.load(Relaxed)),
             ("blocks", self.blocks.slots.len() as u64),
             ("blocks_free", slots),
             ("blocks_sealed", d.sealed.load(Relaxed)),

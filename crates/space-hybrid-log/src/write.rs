@@ -124,6 +124,7 @@ impl<L: Lower> HybridLog<L> {
     /// Sequence numbers are given and queued under one lock, so that the queue is in their order.
     pub(crate) fn begin_page(&self, pool: &mut Pool, slot: u32, frame: u32) -> OpenPage {
         let seq = self.blocks.last_seq.fetch_add(1, SeqCst) + 1;
+        self.resting.store(false, Relaxed);
         pool.unsealed.push_back(slot);
         self.blocks.slots[slot as usize].begin(State::Mutable, seq, Some(frame), BLOCK_HEADER_BYTES as u32);
         OpenPage { slot, frame, seq, filled: Filled::NOTHING }

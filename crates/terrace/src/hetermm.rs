@@ -15,7 +15,7 @@ use crate::tiered::{self, Assembly, Engine};
 pub(crate) struct Hetermm;
 
 pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened, StoreError> {
-    match (&options.pmem, &options.ssd) {
+    let opened = match (&options.pmem, &options.ssd) {
         (Some(_), Some(_)) => Err(StoreError::Options(
             "engine hetermm has one lower tier: give --pmem or --ssd, not both (tac takes both)".into(),
         )),
@@ -24,7 +24,11 @@ pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened
         (None, None) => Err(StoreError::Options(
             "engine hetermm needs a lower tier: give --ssd SIZE (an ordinary directory) or --pmem SIZE@PATH (DAX, or with --profile)".into(),
         )),
+    }?;
+    if let Some(cache) = options.read_cache {
+        opened.store.set_read_cache(cache)?;
     }
+    Ok(opened)
 }
 
 impl Engine for Hetermm {

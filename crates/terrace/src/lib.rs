@@ -43,6 +43,7 @@ pub use options::{Options, Tier, WhenFull};
 pub use size::{Place, Size, TierSpec, human_bytes, usable_memory_bytes};
 pub use stored::{store_files, stored_engine, stored_identity};
 pub use terrace_engine as engine;
+pub use terrace_engine::ReadCache;
 pub use terrace_space_heap::Granularity;
 pub use terrace_space_scm_log::Coherence;
 pub use terrace_space_slab::{Eviction, Placement, Swap};
@@ -152,6 +153,17 @@ impl OpenStore {
             )),
             other => other,
         })
+    }
+    /// Which records that are read below DRAM are copied to it; `None` if the engine has no read cache.
+    pub fn read_cache(&self) -> Option<ReadCache> {
+        self.inner.store.read_cache()
+    }
+    /// Changes `Options::read_cache` until the store is closed. See [`Store::set_read_cache`].
+    ///
+    /// # Errors
+    /// As [`Store::set_read_cache`].
+    pub fn set_read_cache(&self, cache: ReadCache) -> Result<(), StoreError> {
+        self.inner.store.set_read_cache(cache)
     }
     /// Changes `Options::ssd`'s size, for good: it is the store's, whatever it is opened with later. A larger one is there at once,
     /// a smaller one when background steps have moved what lies beyond its end; until then a restart forgets it. See

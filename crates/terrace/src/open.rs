@@ -57,6 +57,7 @@ pub fn refuse_at_once(options: &Options) -> Result<(), StoreError> {
     crate::tiered::sizes::check_threads_at_all(options)?;
     crate::tiered::sizes::check_budget(options)?;
     check_heap(options)?;
+    check_read_cache(options)?;
     crate::tiered::numa::refuse(options)?;
     if let Some(tier) = &options.pmem {
         crate::tiered::byte::refuse_at_once(options, tier)?;
@@ -65,6 +66,16 @@ pub fn refuse_at_once(options: &Options) -> Result<(), StoreError> {
         crate::tiered::block::refuse_at_once(options, tier)?;
     }
     Ok(())
+}
+
+fn check_read_cache(options: &Options) -> Result<(), StoreError> {
+    match options.read_cache.filter(|_| options.engine != "hetermm") {
+        None => Ok(()),
+        Some(cache) => Err(StoreError::Options(format!(
+            "engine {} has no read cache: leave --read-cache {cache} out, or use --engine hetermm",
+            options.engine
+        ))),
+    }
 }
 
 /// Refuses to divide a heap where there is none, or where it is divided otherwise.
@@ -86,6 +97,7 @@ pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened
     crate::tiered::sizes::check_threads_at_all(options)?;
     crate::tiered::sizes::check_budget(options)?;
     check_heap(options)?;
+    check_read_cache(options)?;
     crate::tiered::numa::refuse(options)?;
     if let Some(placement) = options.placement.filter(|_| options.engine != "tac") {
         return Err(StoreError::Options(format!(

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_engine::Durability;
+use terrace_engine::ReadCache;
 use terrace_engine::clock::{Clock, SystemClock};
 use terrace_space_heap::Granularity;
 use terrace_space_scm_log::Coherence;
@@ -28,6 +29,9 @@ pub struct Options {
     /// What a read of the SSD brings up, of engine `tac`: the record that was asked for, or what lies with it, too. `None`:
     /// [`Swap::Tuple`]. A store may be opened with another one each time.
     pub swap: Option<Swap>,
+    /// Which records that are read below DRAM are copied to it, of engine `hetermm`. `None`: [`ReadCache::Gated`]. A store may be opened
+    /// with another one each time.
+    pub read_cache: Option<ReadCache>,
     /// How long the chunks of a new store of engine `heap-hybrid` are. A store keeps it, and is not opened with another. `None`: what the
     /// store has, and [`Granularity::Slab`] of a new one.
     pub heap: Option<Granularity>,
@@ -115,6 +119,7 @@ impl Default for Options {
             placement: None,
             policy: None,
             swap: None,
+            read_cache: None,
             heap: None,
             dir: None,
             dram: None,

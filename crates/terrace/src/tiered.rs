@@ -300,6 +300,9 @@ fn describe<E: Engine>(
     if let Some(swap) = options.swap {
         lines[0].push_str(&format!(", swap {swap}"));
     }
+    if let Some(cache) = options.read_cache {
+        lines[0].push_str(&format!(", read cache {cache}"));
+    }
     if let Some(bound) = options.dram {
         lines[1].push_str(&format!("; {} in all, index included", human_bytes(bound)));
     }

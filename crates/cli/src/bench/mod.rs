@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use terrace::engine::Durability;
-use terrace::{Eviction, Granularity, Placement, Size, Swap, TierSpec};
+use terrace::{Eviction, Granularity, Placement, ReadCache, Size, Swap, TierSpec};
 use terrace_bench::{Config, Distribution, Endpoint, Verify, Workload};
 
 use crate::{names, say};
@@ -58,6 +58,9 @@ pub struct BenchArgs {
     /// Of tac with --ssd, what a read of the SSD brings up: tuple (the record) or buf (what is worth it of the 16 KiB around it) [default: tuple]
     #[arg(long, value_name = "S")]
     swap: Option<Swap>,
+    /// Of hetermm, which records that are read below DRAM are copied to it: gated, sampled:N (one of N reads) or off [default: gated]
+    #[arg(long, value_name = "HOW")]
+    read_cache: Option<ReadCache>,
     /// Of heap-hybrid, how long the chunks of a new store are: slab (one of some lengths, those of a page of the same) or object (as long as the record needs) [default: slab]
     #[arg(long, value_name = "HOW")]
     heap: Option<Granularity>,
@@ -140,6 +143,7 @@ impl BenchArgs {
             placement: self.placement,
             policy: self.policy,
             swap: self.swap,
+            read_cache: self.read_cache,
             heap: self.heap,
             workload: self.workload,
             records: self.records,
@@ -205,7 +209,7 @@ mod tests {
     #[test]
     fn every_option_arrives() {
         let config = config(
-            "--engine dram --index clht --placement anti-2 --policy lru/hot --swap buf --heap object --workload wh --records 10 --operations 20 --threads 3 --batch 4 --in-flight 5 --rate 1000 --load-rate 2000 \
+            "--engine dram --index clht --placement anti-2 --policy lru/hot --swap buf --read-cache sampled:100 --heap object --workload wh --records 10 --operations 20 --threads 3 --batch 4 --in-flight 5 --rate 1000 --load-rate 2000 \
              --key-bytes 16 --value-bytes 100 --distribution zipfian:1.5 --dram-records 25% --pmem 200%@/mnt/pmem \
              --ssd 1GiB --profile optane-200 --durability sync --dir /srv/x --connect redis://127.0.0.1:7000 --seed 9 \
              --recover --json out.json",
@@ -214,6 +218,7 @@ mod tests {
         assert_eq!((config.engine.as_str(), config.workload), ("dram", Workload::WriteHeavy));
         assert_eq!(config.placement, Some(Placement::Anti2));
         assert_eq!(config.policy, "lru/hot".parse().ok());
+        assert_eq!(config.read_cache, "sampled:100".parse().ok());
         assert_eq!((config.swap, config.heap), (Some(Swap::Buf), Some(Granularity::Object)));
         assert_eq!((config.records, config.operations, config.threads, config.batch), (10, 20, 3, 4));
         assert_eq!((config.rate, config.load_rate), (Some(1000), Some(2000)));
@@ -239,6 +244,7 @@ mod tests {
             ("--placement anti-3", "anti-2 or anti-nvm"),
             ("--policy lru/cold", "hot or beats"),
             ("--swap page", "tuple or buf"),
+            ("--read-cache 100", "sampled:100"),
             ("--heap page", "slab or object"),
         ] {
             let error = config(line).unwrap_err();

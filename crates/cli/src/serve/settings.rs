@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use terrace::engine::Durability;
-use terrace::{Eviction, Granularity, Place, Placement, Size, Swap, TierSpec, WhenFull};
+use terrace::{Eviction, Granularity, Place, Placement, ReadCache, Size, Swap, TierSpec, WhenFull};
 use terrace_server::Endpoint;
 
 use super::args::ServeArgs;
@@ -19,7 +19,7 @@ use crate::names;
 use crate::redis::Meaning;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 48] = [
+pub const KEYS: [&str; 49] = [
     "dir",
     "redis",
     "memcached",
@@ -31,6 +31,7 @@ pub const KEYS: [&str; 48] = [
     "placement",
     "policy",
     "swap",
+    "read-cache",
     "heap",
     "dram",
     "dram-records",
@@ -95,6 +96,8 @@ pub struct Settings {
     pub policy: Option<Eviction>,
     /// Swapping.
     pub swap: Option<Swap>,
+    /// `--read-cache`
+    pub read_cache: Option<ReadCache>,
     /// How long a heap's chunks are.
     pub heap: Option<Granularity>,
     /// Bound on memory.
@@ -263,6 +266,7 @@ fn gather_from(
         placement: from.get(args.placement, "placement")?,
         policy: from.get(args.policy, "policy")?,
         swap: from.get(args.swap, "swap")?,
+        read_cache: from.get(args.read_cache, "read-cache")?,
         heap: from.get(args.heap, "heap")?,
         dram,
         dram_records,
@@ -451,6 +455,7 @@ mod tests {
             ("placement", "anti-nvm"),
             ("policy", "lru/beats"),
             ("swap", "buf"),
+            ("read-cache", "sampled:100"),
             ("heap", "object"),
             ("dram-records", "3MiB"),
             ("pmem", "1GiB"),

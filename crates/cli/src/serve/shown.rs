@@ -28,6 +28,9 @@ impl Display for Settings {
         if let Some(swap) = self.swap {
             line("swap", swap.name())?;
         }
+        if let Some(cache) = self.read_cache {
+            line("read-cache", &cache.to_string())?;
+        }
         if let Some(heap) = self.heap {
             line("heap", &heap.to_string())?;
         }

@@ -52,6 +52,7 @@ pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
         placement: settings.placement,
         policy: settings.policy,
         swap: settings.swap,
+        read_cache: settings.read_cache,
         heap: settings.heap,
         dir: (!volatile).then(|| settings.dir.clone()),
         dram,

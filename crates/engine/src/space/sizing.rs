@@ -1,6 +1,7 @@
 //! How much there is, and where.
 
 use super::records::Records;
+use crate::read_cache::ReadCache;
 use crate::session::StoreError;
 use crate::stats::{MoreRoom, TierStats};
 
@@ -34,6 +35,21 @@ pub trait Sizing: Records {
     /// How it gets more DRAM: whoever implements [`resize_dram`](Self::resize_dram) gets it while the store is open.
     fn more_dram(&self) -> MoreRoom {
         MoreRoom::WhenOpened
+    }
+
+    /// How the read cache takes records in; `None` if there is none that could be switched on.
+    fn read_cache(&self) -> Option<ReadCache> {
+        None
+    }
+
+    /// Another way for the read cache to take records in. See [`Store::set_read_cache`](crate::Store::set_read_cache).
+    ///
+    /// # Errors
+    /// [`StoreError::Options`] if there is no such cache.
+    fn set_read_cache(&self, cache: ReadCache) -> Result<(), StoreError> {
+        Err(StoreError::Options(format!(
+            "this engine has no read cache: leave read-cache {cache} out, or use engine hetermm"
+        )))
     }
 
     /// A tier below DRAM, by its name in statistics, is to be this long from now on. See

@@ -9,11 +9,10 @@ use terrace_engine::Progress;
 use terrace_engine::space::{Durable, Records};
 use terrace_sync::schedules::{at_once, explore, explore_planted};
 
-use terrace_blocks::schedules::{Bug, Medium, READER, WRITER};
-
 use crate::open::HybridOptions;
 use crate::space::HybridLog;
 use crate::sync::yield_now;
+use terrace_blocks::schedules::{Bug, Medium, READER, WRITER};
 
 const BLOCK: usize = 1024;
 const BLOCKS: usize = 11;

@@ -4,6 +4,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use terrace_engine::ReadCache;
+
 use super::value::Change::{self, Budget, Immutable, Number, Protected, Share, Text, Tier, Tls, Word, YesNo};
 use super::value::memory_bytes;
 use crate::endpoint::Endpoint;
@@ -171,6 +173,9 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     parameter("proto-max-bulk-len", |shared| shared.options.argument_bytes_max.to_string(), Text(|_| Ok(()), |shared, text| {
         given(text, &shared.options.argument_bytes_max.to_string(), "it is given when the server starts")
     })),
+    parameter("read-cache", |shared| shared.store.read_cache().map_or(String::new(), |cache| cache.to_string()), Text(|text| read_cache(text).map(drop), |shared, text| {
+        told(shared.store.set_read_cache(read_cache(text)?))
+    })),
     parameter("requirepass", |shared| String::from_utf8_lossy(&shared.redis.acl.required()).into_owned(), Text(|_| Ok(()), |shared, password| {
         shared.redis.acl.require(password);
         Ok(())
@@ -225,6 +230,10 @@ fn resized(
     resize: impl FnOnce(u64) -> Result<(), terrace_engine::StoreError>,
 ) -> Result<(), String> {
     if bytes == now.unwrap_or(0) { Ok(()) } else { told(resize(bytes)) }
+}
+
+fn read_cache(text: &[u8]) -> Result<ReadCache, String> {
+    String::from_utf8_lossy(text).parse()
 }
 
 fn told(resized: Result<(), terrace_engine::StoreError>) -> Result<(), String> {
