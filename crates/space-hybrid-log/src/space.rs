@@ -423,7 +423,7 @@ impl<L: Lower> Sizing for HybridLog<L> {
         let pool = self.pool.lock();
         let frames = (self.frames.count() - pool.frames.len() - pool.parked.len()) * self.blocks.block_bytes;
         let lists = self.blocks.limit_lists(self.target.whole_bytes());
-        (frames + self.blocks.slots.bytes()) as u64 + lists
+        (frames + self.blocks.slots.bytes()) as u64 + lists + self.cache.aside_bytes()
     }
     fn index_grew(&self, index_bytes: u64) {
         self.target.index_takes(index_bytes);

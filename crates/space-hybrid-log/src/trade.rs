@@ -152,7 +152,8 @@ impl<L: Lower> HybridLog<L> {
             let mut pool = self.pool.lock();
             if pool.frames.len() > 1 { pool.frames.pop() } else { None }
         };
-        let frame = self.cache.give_up_oldest(&self.frames, self.last_seq(), &mut more);
+        let rest = self.resting.load(Relaxed);
+        let frame = self.cache.give_up_oldest(&self.frames, self.last_seq(), rest, &mut more);
         self.pool.lock().frames.extend(more);
         let Some(frame) = frame else { return false };
         flushing.cool(context.advance_epoch(), frame);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::Frames;
+use terrace_blocks::{Frames, u64_at};
 use terrace_engine::ReadCache;
 use terrace_engine::record::RecordMeta;
 use terrace_index::Address;
@@ -19,7 +19,7 @@ const COUNTERS_AN_ENTRY: usize = 4;
 const REMEMBERED: u64 = 4;
 /// A longer record than this part of a page is not copied.
 const RECORD_PART: usize = 4;
-/// Of a page that leaves, this much goes at least: else giving pages back might not end.
+/// Of a page that leaves, this part goes at least: else giving pages back might not end. Half where writers wait for it.
 const GOES_PART: usize = 8;
 /// Filled entries, of four, from which on the table grows.
 const FULL_QUARTERS: u64 = 3;
@@ -51,12 +51,18 @@ pub(crate) struct Filling {
 }
 
 /// The words of a record that is copied.
-pub(crate) enum Source<'a> {
+enum Source<'a> {
     Bytes(&'a [u8]),
     Words(&'a [AtomicU64]),
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// A record that was read; what follows it is not copied.
+    fn of_record(bytes: &'a [u8]) -> Self {
+        let used = RecordMeta(u64_at(bytes, 8)).used_words() * 8;
+        debug_assert!(used <= bytes.len(), "a record of {used} bytes in {}", bytes.len());
+        Self::Bytes(&bytes[..used.min(bytes.len())])
+    }
     fn words(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len() / 8,
@@ -181,7 +187,7 @@ impl Cache {
                 &mut filling,
                 frames,
                 (address.raw(), seq),
-                &Source::Bytes(bytes),
+                &Source::of_record(bytes),
                 stamp,
                 &mut None,
             );
@@ -227,7 +233,13 @@ impl Cache {
 
     /// Takes the oldest page's frame; `None` if the cache has none. Who read in it may still be there: an epoch has to pass before
     /// it is used again. `more` is a frame for what stays, and is left there if it was not needed.
-    pub(crate) fn give_up_oldest(&self, frames: &Frames, stamp: u64, more: &mut Option<u32>) -> Option<u32> {
+    pub(crate) fn give_up_oldest(
+        &self,
+        frames: &Frames,
+        stamp: u64,
+        writers_rest: bool,
+        more: &mut Option<u32>,
+    ) -> Option<u32> {
         let mut guard = self.filling.lock();
         let filling = &mut *guard;
         let keeps = self.admission() == ReadCache::Gated;
@@ -248,7 +260,8 @@ impl Cache {
             return frame;
         };
         filling.is_full = true;
-        let most = if keeps { page.used - page.used / GOES_PART } else { 0 };
+        let goes = page.used / if writers_rest { GOES_PART } else { 2 };
+        let most = if keeps { page.used - goes } else { 0 };
         self.empty(filling, frames, page, most, stamp, more);
         self.tell(filling);
         Some(page.frame)

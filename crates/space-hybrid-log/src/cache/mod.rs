@@ -22,6 +22,8 @@
 
 mod fill;
 mod table;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
 
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::Relaxed;

@@ -102,18 +102,12 @@ impl Table {
     #[inline]
     fn look<'t>(&'t self, hash: Hash, mut is_it: impl FnMut(u64) -> bool) -> Option<&'t AtomicU64> {
         for bucket in self.buckets_now(hash)? {
-            let mut is_full = true;
             for entry in bucket {
                 // Acquire: the words are stored before the entry.
                 let value = entry.load(Acquire);
-                if is_empty(value) {
-                    is_full = false;
-                } else if value >> TAG_SHIFT == hash.tag() && is_it((value & WORD) - 1) {
+                if value >> TAG_SHIFT == hash.tag() && !is_empty(value) && is_it((value & WORD) - 1) {
                     return Some(entry);
                 }
-            }
-            if !is_full {
-                return None;
             }
         }
         None
@@ -192,8 +186,7 @@ impl Table {
         entry.store(0, Release);
     }
 
-    /// Doubles it if that is allowed. Whoever looks meanwhile may not find what moves, and nobody finds an entry in the other bucket of
-    /// its hash where the first has room from now on. The caller holds `Filling`.
+    /// Doubles it if that is allowed. Whoever looks meanwhile may not find what moves. The caller holds `Filling`.
     pub fn grow(&self, frames: &Frames) {
         let buckets = self.buckets.load(Relaxed);
         if buckets * 2 > self.most {

@@ -10,4 +10,5 @@
 //! What is planted is a machine that breaks the space's rules: an epoch that has not passed, the result of a
 //! read that is believed though its place was reused.
 
+mod cached;
 mod pages;
