@@ -178,22 +178,26 @@ impl<L: Lower> HybridLog<L> {
 
     /// Takes frames from the oldest clean blocks and pages of the read cache until enough are free or cooling.
     fn give_frames_back(&self, flushing: &mut Flushing, context: &dyn Context) -> bool {
-        let mut any = self.balance(&mut self.pool.lock());
+        let mut pool = self.pool.lock();
+        let mut any = self.balance(&mut pool);
         loop {
-            let oldest = {
-                let mut pool = self.pool.lock();
-                let over = (self.frames.count() - pool.parked.len()).saturating_sub(self.target.frames());
-                if pool.frames.len() + flushing.cooling.len() >= self.frames_wanted() + over {
-                    return any;
+            let over = (self.frames.count() - pool.parked.len()).saturating_sub(self.target.frames());
+            if pool.frames.len() + flushing.cooling.len() >= self.frames_wanted() + over {
+                return any;
+            }
+            let oldest = self.oldest_clean(&mut pool);
+            if self.cache.is_possible() {
+                // Emptying a page of the cache takes a while, and writers need the pool.
+                drop(pool);
+                let taken = self.take_from_cache(flushing, oldest.map(|(_, seq)| seq), context);
+                pool = self.pool.lock();
+                if taken {
+                    any = true;
+                    continue;
                 }
-                self.oldest_clean(&mut pool)
-            };
-            if self.take_from_cache(flushing, oldest.map(|(_, seq)| seq), context) {
-                any = true;
-                continue;
             }
             let Some((slot, _)) = oldest else { return any };
-            self.pool.lock().clean.pop_front();
+            pool.clean.pop_front();
             if let Some(frame) = self.blocks.slots[slot as usize].frame.swap(0, SeqCst).checked_sub(1) {
                 flushing.cool(context.advance_epoch(), frame);
             }

@@ -23,7 +23,7 @@ use crate::flush::Flushing;
 use crate::group::Group;
 use crate::open::{FRAMES_MIN, GROUP_PART, HybridOptions};
 use crate::reclaim::Reclaiming;
-use crate::sync::{AtomicBool, AtomicU64, Mutex};
+use crate::sync::{AtomicU64, Mutex};
 use crate::trade::Trading;
 use crate::write::OpenPage;
 
@@ -35,8 +35,8 @@ pub struct HybridLog<L: Lower> {
     pub(crate) frames: Frames,
     pub(crate) pool: Mutex<Pool>,
     pub(crate) cache: Cache,
-    /// Whether writers began next to no pages of late, so that few frames are kept free for them.
-    pub(crate) resting: AtomicBool,
+    /// Whether writers began next to no pages of late, so that few frames are kept free for them. A hint: whoever finds none waits.
+    pub(crate) resting: std::sync::atomic::AtomicBool,
     /// Pages up to this sequence number should be flushed, so that space can be reclaimed.
     pub(crate) flush_target: AtomicU64,
     /// Background state: one step at a time.
@@ -105,7 +105,7 @@ impl<L: Lower> HybridLog<L> {
                 options.block_bytes,
                 options.dram_budget,
             ),
-            resting: AtomicBool::new(false),
+            resting: false.into(),
             cache: Cache::new(all.count(), options.block_bytes),
             frames: all,
             flush_target: AtomicU64::new(0),

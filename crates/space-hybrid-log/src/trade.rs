@@ -82,6 +82,9 @@ impl<L: Lower> HybridLog<L> {
         flushing: &mut Flushing,
         context: &dyn Context,
     ) -> bool {
+        if !self.cache.is_possible() {
+            return false;
+        }
         let aside = self.cache.aside_bytes();
         if aside != trading.aside_bytes {
             trading.aside_bytes = aside;
@@ -137,6 +140,9 @@ impl<L: Lower> HybridLog<L> {
         than: Option<u64>,
         context: &dyn Context,
     ) -> bool {
+        if !self.cache.is_possible() {
+            return false;
+        }
         {
             let filling = self.cache.filling.lock();
             let older = match (filling.oldest(), than) {

@@ -31,6 +31,10 @@ impl Frames {
     pub fn release(&self, _frame: u32) {}
     /// A released frame is about to be used.
     pub fn take_back(&self, _frame: u32) {}
+    /// The words of all frames, one after another, from this one on.
+    pub fn words_from(&self, word: u64) -> &[AtomicU64] {
+        &self.words[word as usize..]
+    }
     /// A frame's words.
     pub fn words(&self, frame: u32) -> &[AtomicU64] {
         &self.words[frame as usize * self.frame_words..][..self.frame_words]

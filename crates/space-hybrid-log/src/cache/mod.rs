@@ -50,7 +50,6 @@ pub(crate) struct Cache {
     table: Table,
     /// See [`Self::admission`].
     admission: AtomicU64,
-    /// Whether there are frames enough for one.
     is_possible: bool,
     pub(super) filling: Mutex<Filling>,
     pub(super) counts: Counts,
@@ -77,6 +76,11 @@ impl Cache {
             filling: Mutex::new(Filling::new(frame_bytes)),
             counts: Counts::default(),
         }
+    }
+
+    /// Whether there are frames enough for one.
+    pub fn is_possible(&self) -> bool {
+        self.is_possible
     }
 
     /// Which records it takes in.
