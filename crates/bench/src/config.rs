@@ -8,6 +8,9 @@ use terrace::{Eviction, Placement, ReadCache, Size, Swap, TierSpec};
 
 use crate::{Distribution, Endpoint, Workload};
 
+/// The engine whose own index keeps the keys in order.
+const ORDERED: &str = "bonsai";
+
 /// A run's options; every percentage is of the bytes that the loaded records occupy with their headers
 /// ([`crate::record::record_bytes`]).
 #[derive(Clone, Debug)]
@@ -170,8 +173,15 @@ impl Config {
             self.workload.name()
         );
         let ordered = || terrace::INDEXES.iter().filter(|about| about.built && about.ordered);
+        let has_own_index = terrace::has_own_index(&self.engine);
         ensure!(
-            !self.workload.scans() || ordered().any(|about| about.name == self.index),
+            !self.workload.scans() || !has_own_index || self.engine == ORDERED,
+            "workload {} scans ranges, and engine {} has an index of its own that keeps no order",
+            self.workload.name(),
+            self.engine
+        );
+        ensure!(
+            !self.workload.scans() || has_own_index || ordered().any(|about| about.name == self.index),
             "workload {} scans ranges and needs an ordered index, which {} is not: use --index {}",
             self.workload.name(),
             self.index,
@@ -252,6 +262,9 @@ mod tests {
         let connect = Some("redis://127.0.0.1:1".parse().unwrap());
         refused(Config { connect, recover: true, ..ok() }, "--recover");
         refused(Config { connect, workload: Workload::E, ..ok() }, "workload e");
+        refused(Config { workload: Workload::E, ..ok() }, "--index btree");
+        refused(Config { workload: Workload::E, engine: "scmkv".into(), ..ok() }, "keeps no order");
+        Config { workload: Workload::E, engine: "bonsai".into(), ..ok() }.check().unwrap();
         let size = Some(Size::Percent(25.0));
         refused(Config { dram: size, dram_records: size, ..ok() }, "not both");
     }

@@ -94,6 +94,15 @@ impl Tally {
         Kind::ALL.into_iter().zip(&self.histograms).filter(|(_, histogram)| !histogram.is_empty())
     }
 
+    /// One histogram of all kinds, if anything occurred.
+    pub fn together(&self) -> Option<Histogram<u64>> {
+        let mut kinds = self.histograms().map(|(_, histogram)| histogram);
+        let mut all = kinds.next()?.clone();
+        // They have the same bounds: none is refused.
+        kinds.try_for_each(|histogram| all.add(histogram)).ok()?;
+        Some(all)
+    }
+
     /// Operations refused.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()

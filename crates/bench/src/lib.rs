@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod compare;
 pub mod config;
 pub mod content;
 pub mod distribution;
@@ -33,6 +34,7 @@ pub mod trace;
 pub mod workload;
 
 mod driver;
+mod json;
 mod latency;
 mod permute;
 mod plan;

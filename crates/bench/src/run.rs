@@ -48,7 +48,20 @@ pub fn run(config: &Config) -> anyhow::Result<Report> {
 
 fn run_here(config: &Config, content: &Content) -> anyhow::Result<Report> {
     let storage = Storage::plan(config)?;
-    let mut store = storage.open()?;
+    let store = storage.open()?;
+    measure(config, content, storage, store)
+}
+
+/// Loads a store that was opened just now, measures it, and ends it.
+///
+/// # Errors
+/// If a record can't be loaded, or with [`Config::recover`] if the store can't be opened again.
+pub(crate) fn measure(
+    config: &Config,
+    content: &Content,
+    storage: Storage,
+    mut store: OpenStore,
+) -> anyhow::Result<Report> {
     let description = store.description.clone();
     let measured = phases(config, content, Some(&store), || {
         Ok(Box::new(Local::new(store.session()?, config.in_flight)))
@@ -59,8 +72,7 @@ fn run_here(config: &Config, content: &Content) -> anyhow::Result<Report> {
         store.kill();
         let start = Instant::now();
         store = storage.reopen()?;
-        let took = start.elapsed();
-        report.recovered(recovery(config, content, &store, took, expected)?);
+        report.recovered(recovery(config, content, &store, start, expected)?);
     }
     storage.end(store)?;
     Ok(report)
@@ -110,15 +122,16 @@ fn phases(
     Ok(Measured { tally, took, load_took, stats: before.zip(stats()) })
 }
 
-/// Reads a sample of the loaded records back from a store that was opened again.
+/// Reads a sample of the loaded records back from a store that was opened again just now, from `start` on.
 fn recovery(
     config: &Config,
     content: &Content,
     store: &OpenStore,
-    took: Duration,
+    start: Instant,
     expected: u64,
 ) -> anyhow::Result<Recovery> {
-    let recovered = store.len_all();
+    let took = start.elapsed();
+    let mut until_answer = None;
     let mut client = Local::new(store.session()?, 1);
     let mut tally = Tally::new()?;
     let step = config.records.div_ceil(RECOVERED_SAMPLE) as usize;
@@ -126,10 +139,12 @@ fn recovery(
         let operations = [plan::Planned::new(crate::workload::Kind::Get, record)];
         let work = Work { operations: &operations, content, verify: crate::Verify::All, nonce: 0, due: None };
         client.run(&work, &mut tally)?;
+        until_answer.get_or_insert_with(|| start.elapsed());
     }
     Ok(Recovery {
         seconds: took.as_secs_f64(),
-        records: recovered,
+        first_answer_seconds: until_answer.unwrap_or(took).as_secs_f64(),
+        records: store.len_all(),
         expected,
         sampled: tally.gets,
         sample_missing: tally.misses,

@@ -6,16 +6,19 @@ use anyhow::Context;
 use tempfile::TempDir;
 use terrace::engine::Durability;
 use terrace::{OpenStore, Options, Place, Size, Tier, TierSpec};
+use terrace_media::{PlaceKind, detect};
 
 use crate::{Config, record::record_bytes};
 
 /// The share of the records that is kept in DRAM where a run does not say.
-const DRAM_DEFAULT: Size = Size::Percent(25.0);
+pub(crate) const DRAM_DEFAULT: Size = Size::Percent(25.0);
 /// The lower tier's size where a run does not say: the records, as much again for new versions, and room for the log.
 const LOWER_DEFAULT_PERCENT: f64 = 300.0;
 const LOWER_DEFAULT_MIN_BYTES: u64 = 256 << 20;
+/// Where temporary files outlive a restart of the system (FHS 3.0, section 5.15).
+const ON_DISK: &str = "/var/tmp";
 /// Engines that need no lower tier.
-const DRAM_ONLY: &str = "dram";
+pub(crate) const DRAM_ONLY: &str = "dram";
 
 /// The store's options, and the temporary directories that go when this is dropped.
 pub struct Storage {
@@ -64,9 +67,7 @@ impl Storage {
         let in_memory = ssd.is_none() && pmem.as_ref().is_none_or(nowhere);
         let dir = match &config.dir {
             Some(dir) => Some(dir.clone()),
-            None if !volatile && (!in_memory || config.recover) => {
-                Some(self.directory(&std::env::temp_dir())?)
-            }
+            None if !volatile && (!in_memory || config.recover) => Some(self.directory(&scratch())?),
             None => None,
         };
         let durability = match config.durability.unwrap_or_default() {
@@ -160,6 +161,14 @@ impl Storage {
         }
         Ok(())
     }
+}
+
+/// Where temporary files lie on a disk. Many systems have theirs in memory, which keeps no promise of a store.
+fn scratch() -> PathBuf {
+    let usual = std::env::temp_dir();
+    let is_disk = |dir: &PathBuf| detect(dir).is_ok_and(|place| place.kind != PlaceKind::Tmpfs);
+    let all = [usual.clone(), ON_DISK.into(), ".".into()];
+    all.into_iter().find(|dir| dir.is_dir() && is_disk(dir)).unwrap_or(usual)
 }
 
 /// Where a file stays in memory and can still be opened by name.

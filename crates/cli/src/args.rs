@@ -21,6 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   terrace serve                              open ./terrace-data, listen on the usual ports of the loopback
   terrace bench --workload rh --records 1000000 --dram-records 25%
+  terrace compare --workload wh              engines beside each other, on this machine's DRAM and disk
   terrace reproduce tac --scale 0.01         what a paper found, and what we find
   terrace check ./terrace-data               verify every checksum, offline
   terrace memcached -m 1024 -c 4096          a cache with memcached's command line; a link named memcached does the same
@@ -34,6 +35,8 @@ pub enum Command {
     Serve(Box<crate::serve::ServeArgs>),
     /// Run a YCSB workload against a store in this process, or against a server.
     Bench(Box<crate::bench::BenchArgs>),
+    /// Run one workload on every engine that takes the media, and print one table.
+    Compare(Box<crate::compare::CompareArgs>),
     /// Print a paper's figures and ours side by side.
     Reproduce(Box<crate::reproduce::ReproduceArgs>),
     /// Verify every checksum and invariant of a store that nobody has open.
@@ -58,7 +61,7 @@ mod tests {
 
     #[test]
     fn every_subcommand_shows_examples() {
-        for name in ["serve", "bench", "reproduce", "check"] {
+        for name in ["serve", "bench", "compare", "reproduce", "check"] {
             let mut command = Cli::command();
             let help = command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(help.contains("Examples:") && help.contains(&format!("terrace {name}")), "{name}");

@@ -3,6 +3,7 @@
 //! ```text
 //!   main --> args --+--> serve  settings (flag > environment > file > default) --> terrace::open --> Server --> signals
 //!                   +--> bench  terrace_bench::run --> table, JSON
+//!                   +--> compare  terrace_bench::compare::run --> the same of several engines
 //!                   +--> redis  a redis.conf, redis-server's command line, also of a link with that name --> serve
 //!                   +--> memcached  its command line, also of a link with that name --> a cache, served likewise
 //!                   +--> reproduce  terrace_bench::reproduce::run --> papers' figures and ours, JSON, plots
@@ -14,6 +15,7 @@
 mod args;
 mod bench;
 mod check;
+mod compare;
 mod descriptors;
 mod logging;
 mod memcached;
@@ -51,6 +53,7 @@ pub fn run() -> ExitCode {
             None => log().and_then(|()| serve::run(*options)),
         },
         Command::Bench(options) => log().and_then(|()| bench::run(*options)),
+        Command::Compare(options) => log().and_then(|()| compare::run(*options)),
         Command::Reproduce(options) => log().and_then(|()| reproduce::run(*options)),
         Command::Check(options) => log().and_then(|()| check::run(&options)),
         Command::Memcached(options) => memcached::run(&options.arguments),

@@ -1,7 +1,8 @@
 //! Names of engines and indexes: which there are, and what was probably meant.
 
 /// Engines that can be opened.
-const ENGINES: [&str; 7] = ["tac", "hetermm", "heap-hybrid", "heap-persistent", "scmkv", "bonsai", "dram"];
+pub const ENGINES: [&str; 7] =
+    ["tac", "hetermm", "heap-hybrid", "heap-persistent", "scmkv", "bonsai", "dram"];
 
 /// Reads an engine's name.
 pub fn engine(text: &str) -> Result<String, String> {

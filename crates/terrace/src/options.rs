@@ -143,14 +143,15 @@ impl Default for Options {
     }
 }
 
+/// Whether an engine has an index of its own, on its medium, and takes no other.
+pub fn has_own_index(engine: &str) -> bool {
+    ["heap-persistent", "scmkv", "bonsai"].contains(&engine)
+}
+
 impl Options {
     /// The index, for people: an engine may have one of its own.
     pub fn index_shown(&self) -> &str {
-        if ["heap-persistent", "scmkv", "bonsai"].contains(&self.engine.as_str()) {
-            "of its own, in pmem"
-        } else {
-            &self.index
-        }
+        if has_own_index(&self.engine) { "of its own, in pmem" } else { &self.index }
     }
     /// Whether all that is stored ends with the process, however that ends: the lowest tier is memory without a file.
     pub fn ends_with_process(&self) -> bool {

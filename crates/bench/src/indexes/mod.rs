@@ -17,7 +17,7 @@ mod table;
 
 use std::path::Path;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use serde::Serialize;
 use terrace_index::catalogue;
 
@@ -108,13 +108,7 @@ impl Report {
     /// # Errors
     /// If the file can't be written.
     pub fn write_json(&self, path: &Path) -> anyhow::Result<()> {
-        let mut text = serde_json::to_string_pretty(&self.rows)?;
-        text.push('\n');
-        if path == Path::new("-") {
-            use std::io::Write;
-            return Ok(std::io::stdout().write_all(text.as_bytes())?);
-        }
-        std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))
+        crate::json::write(&self.rows, path)
     }
 }
 

@@ -7,7 +7,6 @@ mod table;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Context;
 use serde::Serialize;
 use terrace::engine::Durability;
 
@@ -54,6 +53,9 @@ pub struct Report {
     pub load_seconds: f64,
     /// By kind of operation, in nanoseconds: the time of the batch that it was in.
     pub latency_ns: BTreeMap<&'static str, Latency>,
+    /// Of all operations together, whatever their kind; of no operations there is none.
+    #[serde(skip)]
+    pub latency_all_ns: Option<Latency>,
     /// By tier; empty over the network.
     pub tiers: BTreeMap<&'static str, TierReport>,
     /// By counted tier, and `log` where the log has a medium of its own. DRAM is not counted and not listed.
@@ -142,6 +144,8 @@ pub struct Optimum {
 pub struct Recovery {
     /// Until it was open again.
     pub seconds: f64,
+    /// From the same moment until a get was answered.
+    pub first_answer_seconds: f64,
     /// Records then.
     pub records: u64,
     /// Records before.
@@ -176,6 +180,7 @@ impl Report {
             seconds: took.as_secs_f64(),
             load_seconds: load_took.as_secs_f64(),
             latency_ns,
+            latency_all_ns: tally.together().as_ref().map(latency),
             tiers: BTreeMap::new(),
             media: BTreeMap::new(),
             dram_bytes_per_record: None,
@@ -273,13 +278,7 @@ impl Report {
     /// # Errors
     /// If the file can't be written.
     pub fn write_json(&self, path: &Path) -> anyhow::Result<()> {
-        let mut text = serde_json::to_string_pretty(self)?;
-        text.push('\n');
-        if path == Path::new("-") {
-            use std::io::Write;
-            return Ok(std::io::stdout().write_all(text.as_bytes())?);
-        }
-        std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))
+        crate::json::write(self, path)
     }
 }
 

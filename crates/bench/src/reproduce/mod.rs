@@ -33,6 +33,7 @@ pub use jobs::each;
 pub use plot::{Plot, Shape};
 pub use rows::{Figure, Holds, Kind, Row};
 pub use stats::Interval;
+pub(crate) use stats::median;
 use turns::in_turns;
 
 /// What a part goes by.
@@ -117,13 +118,7 @@ impl Report {
     /// # Errors
     /// If the file can't be written.
     pub fn write_json(&self, path: &Path) -> anyhow::Result<()> {
-        let mut text = serde_json::to_string_pretty(&self.rows)?;
-        text.push('\n');
-        if path == Path::new("-") {
-            use std::io::Write;
-            return Ok(std::io::stdout().write_all(text.as_bytes())?);
-        }
-        std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))
+        crate::json::write(&self.rows, path)
     }
 }
 

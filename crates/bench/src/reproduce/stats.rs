@@ -40,6 +40,13 @@ impl Interval {
     }
 }
 
+/// The middle one of some figures, the upper of two; 0 of none.
+pub(crate) fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+}
+
 /// The 97.5% quantile of Student's t with so many degrees of freedom.
 fn t_95(freedom: usize) -> f64 {
     /// For 1 to 10 degrees.
@@ -67,6 +74,11 @@ mod tests {
         {
             assert!((t_95(freedom) - known).abs() < 0.001, "{freedom}: {}, known {known}", t_95(freedom));
         }
+    }
+
+    #[test]
+    fn the_middle_figure_is_found() {
+        assert_eq!([&[3.0, 1.0, 2.0][..], &[2.0, 1.0], &[]].map(median), [2.0, 2.0, 0.0]);
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! `terrace bench`: options to a [`Config`], report to output.
 
 mod indexes;
+pub mod shared;
 mod trace;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use terrace::engine::Durability;
-use terrace::{Eviction, Granularity, Placement, ReadCache, Size, Swap, TierSpec};
-use terrace_bench::{Config, Distribution, Endpoint, Verify, Workload};
+use shared::Shared;
+use terrace::{Eviction, Granularity, Placement, ReadCache, Swap};
+use terrace_bench::{Config, Endpoint, Verify};
 
 use crate::{names, say};
 
@@ -46,9 +47,6 @@ pub struct BenchArgs {
     /// The engine: tac, hetermm, heap-hybrid, heap-persistent, scmkv, bonsai or dram
     #[arg(long, value_parser = names::engine, default_value = "hetermm", value_name = "E")]
     engine: String,
-    /// The index
-    #[arg(long, value_parser = names::index, default_value = "clht", value_name = "I")]
-    index: String,
     /// Of tac with --pmem and --ssd, which tier records lie in: tac, anti-2, anti-nvm or anti-tuple [default: tac]
     #[arg(long, value_name = "P")]
     placement: Option<Placement>,
@@ -64,21 +62,14 @@ pub struct BenchArgs {
     /// Of heap-hybrid, how long the chunks of a new store are: slab (one of some lengths, those of a page of the same) or object (as long as the record needs) [default: slab]
     #[arg(long, value_name = "HOW")]
     heap: Option<Granularity>,
-    /// a, b, c, d, f (YCSB's), load, wh (50% sets), rh (5% sets) or ro (none)
-    #[arg(long, default_value = "rh", value_name = "W")]
-    workload: Workload,
+    #[command(flatten)]
+    shared: Shared,
     /// Records to load
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     records: u64,
     /// Operations to measure
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     operations: u64,
-    /// Threads, each with a session or connection of its own
-    #[arg(long, default_value_t = 2, value_name = "T")]
-    threads: usize,
-    /// Operations submitted together
-    #[arg(long, default_value_t = 16, value_name = "B")]
-    batch: usize,
     /// Batches that each thread keeps submitted (a store in this process alone): the device then always has reads to do
     #[arg(long, default_value_t = 1, value_name = "N")]
     in_flight: usize,
@@ -88,42 +79,12 @@ pub struct BenchArgs {
     /// Records a second to load before that: memcached's extstore forgets what comes faster than it writes
     #[arg(long, value_name = "N")]
     load_rate: Option<u64>,
-    /// Length of the keys
-    #[arg(long, default_value_t = 8, value_name = "K")]
-    key_bytes: usize,
-    /// Length of the values
-    #[arg(long, default_value_t = 64, value_name = "V")]
-    value_bytes: usize,
-    /// zipfian:EXPONENT (true Zipf over the records), ycsb (YCSB's scrambled one, flatter), uniform or latest [default: zipfian:0.99; latest for workload d]
-    #[arg(long, value_name = "DIST")]
-    distribution: Option<Distribution>,
-    /// Bound on the process's memory
-    #[arg(long, value_name = "SIZE|P%")]
-    dram: Option<Size>,
-    /// Bound on the records in DRAM alone [default: 25%]
-    #[arg(long, value_name = "SIZE|P%", conflicts_with = "dram")]
-    dram_records: Option<Size>,
-    /// Byte-addressable lower tier
-    #[arg(long, value_name = "SIZE|P%[@PATH]")]
-    pmem: Option<TierSpec>,
-    /// Block lower tier
-    #[arg(long, value_name = "SIZE|P%[@PATH]")]
-    ssd: Option<TierSpec>,
-    /// Emulate this device at the byte-addressable tier
-    #[arg(long, value_name = "NAME")]
-    profile: Option<String>,
-    /// none, batch:MS or sync [default: batch:100; none for dram]
-    #[arg(long, value_name = "MODE")]
-    durability: Option<Durability>,
     /// Where the store lies, to be kept [default: a temporary directory, removed at the end]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Drive a server instead: redis://HOST:PORT or memcached://HOST:PORT
     #[arg(long, value_name = "URL")]
     connect: Option<Endpoint>,
-    /// What all random choices follow from
-    #[arg(long, default_value_t = 1, value_name = "S")]
-    seed: u64,
     /// Afterwards drop the store as if killed, and open it again
     #[arg(long)]
     recover: bool,
@@ -139,34 +100,21 @@ impl BenchArgs {
     fn config(self) -> (Config, Option<PathBuf>) {
         let config = Config {
             engine: self.engine,
-            index: self.index,
             placement: self.placement,
             policy: self.policy,
             swap: self.swap,
             read_cache: self.read_cache,
             heap: self.heap,
-            workload: self.workload,
             records: self.records,
             operations: self.operations,
-            threads: self.threads,
-            batch: self.batch,
             in_flight: self.in_flight,
             rate: self.rate,
             load_rate: self.load_rate,
-            key_bytes: self.key_bytes,
-            value_bytes: self.value_bytes,
-            distribution: self.distribution,
-            dram: self.dram,
-            dram_records: self.dram_records,
-            pmem: self.pmem,
-            ssd: self.ssd,
-            profile: self.profile,
-            durability: self.durability,
             dir: self.dir,
             connect: self.connect,
-            seed: self.seed,
             recover: self.recover,
             verify: self.verify,
+            ..self.shared.config()
         };
         (config, self.json)
     }

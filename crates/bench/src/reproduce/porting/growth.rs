@@ -1,6 +1,8 @@
 //! P6: throughput while the table grows, in windows of so many inserts.
 
-use super::super::{Figure, Holds, Interval, Kind, Outcome, Plot, Row, Settings, Shape, each, shared_memory};
+use super::super::{
+    Figure, Holds, Interval, Kind, Outcome, Plot, Row, Settings, Shape, each, median, shared_memory,
+};
 use super::bed::{Bed, Engine, PROFILE};
 
 /// The paper's first writes.
@@ -52,13 +54,6 @@ fn run(engine: Engine, records: u64) -> anyhow::Result<Windows> {
         list.remove(0);
     }
     Ok(found)
-}
-
-/// The middle one.
-fn median(figures: &[f64]) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
 }
 
 /// How far the worst window is below the median, in percent of that.

@@ -1,0 +1,92 @@
+//! What a crash may take of the writes that were acknowledged: by durability, engine and medium.
+
+use serde::Serialize;
+use terrace::engine::Durability;
+use terrace::{Options, Place, Tier};
+use terrace_media::{PlaceKind, detect};
+
+const NOTHING: &str = "nothing";
+const EVERYTHING: &str = "everything";
+const NOT_FLUSHED: &str = "what is in DRAM";
+
+/// Of the writes that were acknowledged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Loss {
+    /// What goes if the process is killed.
+    pub killed: String,
+    /// What goes if the power fails; of emulated memory, as the device that it stands in for would have it.
+    pub power: String,
+}
+
+impl Loss {
+    /// Of a store with these options. One without a log answers each write when it is as safe as its medium makes it.
+    pub fn of(options: &Options, has_log: bool) -> Self {
+        let of = |killed: &str, power: &str| Self { killed: killed.into(), power: power.into() };
+        if options.ends_with_process() {
+            return of(EVERYTHING, EVERYTHING);
+        }
+        let killed = match options.durability {
+            Durability::None if has_log => NOT_FLUSHED,
+            _ => NOTHING,
+        };
+        match options.durability {
+            _ if goes_with_power(options) => of(killed, EVERYTHING),
+            Durability::None if has_log => of(killed, NOT_FLUSHED),
+            Durability::Batch(window) if has_log => {
+                of(killed, &format!("the last {} ms", window.as_millis()))
+            }
+            Durability::None | Durability::Batch(_) | Durability::Sync => of(killed, NOTHING),
+        }
+    }
+}
+
+/// Whether a tier is memory that stands in for nothing.
+fn goes_with_power(options: &Options) -> bool {
+    let is_memory = |tier: &Tier| match &tier.place {
+        Some(Place::Node(_)) => true,
+        place => {
+            let places = place.as_ref().map_or(&[][..], Place::paths);
+            let mut all = places.iter().chain(options.dir.iter().filter(|_| place.is_none()));
+            all.any(|path| detect(path).is_ok_and(|found| found.kind == PlaceKind::Tmpfs))
+        }
+    };
+    let pmem = options.pmem.as_ref().filter(|_| options.profile.is_none());
+    pmem.into_iter().chain(&options.ssd).any(is_memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost(options: &Options, has_log: bool) -> (String, String) {
+        let Loss { killed, power } = Loss::of(options, has_log);
+        (killed, power)
+    }
+
+    #[test]
+    fn each_mode_has_its_promise() {
+        let place = Some(Place::Path("/".into()));
+        let with = |durability| Options {
+            durability,
+            ssd: Some(Tier { bytes: 1 << 30, place: place.clone() }),
+            ..Options::default()
+        };
+        let told = |killed: &str, power: &str| (killed.to_owned(), power.to_owned());
+        assert_eq!(lost(&with(Durability::default()), true), told(NOTHING, "the last 100 ms"));
+        assert_eq!(lost(&with(Durability::Sync), true), told(NOTHING, NOTHING));
+        assert_eq!(lost(&with(Durability::None), true), told(NOT_FLUSHED, NOT_FLUSHED));
+        assert_eq!(lost(&with(Durability::default()), false), told(NOTHING, NOTHING));
+        let dram = Options { engine: "dram".into(), ..Options::default() };
+        assert_eq!(lost(&dram, false), told(EVERYTHING, EVERYTHING));
+    }
+
+    #[test]
+    fn memory_keeps_what_the_device_would_that_it_stands_in_for() {
+        let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return };
+        let place = Some(Place::Path(memory.path().into()));
+        let options = Options { pmem: Some(Tier { bytes: 1 << 30, place }), ..Options::default() };
+        assert_eq!(lost(&options, false), (NOTHING.into(), EVERYTHING.into()));
+        let emulated = Options { profile: Some("optane-200".into()), ..options };
+        assert_eq!(lost(&emulated, false), (NOTHING.into(), NOTHING.into()));
+    }
+}
