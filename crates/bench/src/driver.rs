@@ -7,12 +7,12 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use crate::Verify;
 use crate::client::{Client, Work};
 use crate::content::Content;
 use crate::latency::Tally;
 use crate::plan::Planned;
 use crate::progress::{Done, watch};
+use crate::{Verify, interrupt};
 
 /// What one thread brings to a phase.
 pub struct Lane {
@@ -67,7 +67,7 @@ impl Phase<'_> {
     /// Runs it; returns the sum of the threads' tallies, and how long it took.
     ///
     /// # Errors
-    /// If a client fails, or an operation is refused and that is not to be counted.
+    /// If a client fails, an operation is refused and that is not to be counted, or the run is interrupted.
     pub fn run(&self, lanes: &mut [Lane]) -> anyhow::Result<(Tally, Duration)> {
         let start_line = Barrier::new(lanes.len() + 1);
         let done = Done::new(lanes.len());
@@ -121,6 +121,7 @@ impl Phase<'_> {
         loop {
             operations.clear();
             operations.extend(lane.plan.by_ref().take(self.batch));
+            interrupt::check()?;
             if operations.is_empty() {
                 lane.client.finish(self.content, self.verify, &mut tally)?;
                 self.check(&tally)?;

@@ -27,6 +27,7 @@ pub mod config;
 pub mod content;
 pub mod distribution;
 pub mod indexes;
+pub mod interrupt;
 pub mod record;
 pub mod report;
 pub mod reproduce;

@@ -8,7 +8,7 @@ use terrace_bench::Config;
 use terrace_bench::compare::{self, Options};
 
 use crate::bench::shared::Shared;
-use crate::{names, say};
+use crate::{interrupt, names, say};
 
 /// Options of `terrace compare`.
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ Examples:
   terrace compare --workload wh --dram 64MiB --ssd 4GiB@/srv/bench --records 5000000
   terrace compare --workload a --profile optane-200 --durability sync     emulated persistent memory
   terrace compare --workload rh --pmem 64GiB@/mnt/pmem0 --records 100000000 --dram 4GiB --rounds 1
-  terrace compare --pmem 100% --ssd 300% --profile cxl --engines tac,hetermm --json compare.json")]
+  terrace compare --pmem 100% --ssd 300% --profile cxl-dram --engines tac,hetermm --json compare.json")]
 pub struct CompareArgs {
     /// Only these engines: tac, hetermm, heap-hybrid, heap-persistent, scmkv, bonsai or dram [default: all]
     #[arg(long, value_delimiter = ',', value_parser = names::engine, value_name = "E,..")]
@@ -40,7 +40,7 @@ pub struct CompareArgs {
     /// Operations to measure, in each round
     #[arg(long, default_value_t = 200_000, value_name = "N")]
     operations: u64,
-    /// How often each engine is measured, in turns, each time with another seed; two at least give confidence intervals
+    /// How often each engine is measured, in turns, each time with another seed; the table has the median
     #[arg(long, default_value_t = 3, value_name = "R")]
     rounds: u32,
     /// Write the comparison here too, as JSON; - for standard output, instead of the table
@@ -60,6 +60,7 @@ impl CompareArgs {
 /// Runs it; fails if an answer was wrong, after the table.
 pub fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
     let (options, json) = args.options();
+    interrupt::in_order()?;
     let comparison = compare::run(&options, &|part| tracing::info!("{part}"))?;
     if json.as_ref().is_none_or(|path| path.as_os_str() != "-") {
         say::line(comparison.to_string().trim_end())?;

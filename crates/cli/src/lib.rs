@@ -17,6 +17,7 @@ mod bench;
 mod check;
 mod compare;
 mod descriptors;
+mod interrupt;
 mod logging;
 mod memcached;
 mod memory;

@@ -7,17 +7,15 @@ use serde::Serialize;
 use super::loss::Loss;
 use super::trial::Round;
 use crate::report::{Latency, Report};
-use crate::reproduce::{Interval, median};
+use crate::reproduce::median;
 
-/// Of several rounds: the mean of throughputs, and of all else the median.
+/// Of several rounds: the median, and of throughput all of them, too.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
-    /// Operations a second of each round.
-    pub ops_per_second: Vec<f64>,
-    /// Their mean.
-    pub ops_per_second_mean: f64,
-    /// Half of its 95% confidence interval; null of one round.
-    pub ops_per_second_half: Option<f64>,
+    /// Operations a second.
+    pub ops_per_second: f64,
+    /// The same of each round.
+    pub ops_per_second_of_rounds: Vec<f64>,
     /// Of all operations, reads and writes: the time of the batch that each was in.
     pub latency_ns: Percentiles,
     /// DRAM for a record, index and buffers counted, as the store tells it.
@@ -81,8 +79,7 @@ impl Figures {
         let latency = |of: fn(&Latency) -> u64| {
             middle(&|report| report.latency_all_ns.as_ref().map_or(0.0, |all| of(all) as f64))
         };
-        let ops_per_second = each(&|report| report.ops_per_second);
-        let interval = Interval::of(&ops_per_second);
+        let of_rounds = each(&|report| report.ops_per_second);
         let names: BTreeSet<&'static str> =
             rounds.iter().flat_map(|round| round.report.tiers.keys().copied()).collect();
         let traffic = |name: &'static str| {
@@ -95,9 +92,8 @@ impl Figures {
             }
         };
         Self {
-            ops_per_second_mean: interval.mean,
-            ops_per_second_half: interval.half,
-            ops_per_second,
+            ops_per_second: median(&of_rounds),
+            ops_per_second_of_rounds: of_rounds,
             latency_ns: Percentiles {
                 p50: latency(|all| all.p50),
                 p99: latency(|all| all.p99),

@@ -17,17 +17,18 @@ mod trial;
 
 use std::path::Path;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use serde::Serialize;
 use terrace::{Place, TierSpec};
+use terrace_media::Profile;
 
 pub use figures::{Figures, Percentiles, Restart, Traffic};
 pub use loss::Loss;
 use trial::Trial;
 
-use crate::Config;
-use crate::report::OptionsReport;
+use crate::report::{Circumstances, OptionsReport};
 use crate::storage::{DRAM_DEFAULT, DRAM_ONLY};
+use crate::{Config, interrupt};
 
 /// Rounds, at most.
 const ROUNDS_MAX: u32 = 100;
@@ -56,8 +57,10 @@ pub struct Comparison {
     pub threads: usize,
     /// Rounds of each engine.
     pub rounds: u32,
-    /// What the figures depend on, as the first engine with a lower tier had it; null if none was measured.
-    pub options: Option<OptionsReport>,
+    /// The index of engines that have none of their own.
+    pub index: String,
+    /// What the figures depend on, as an engine with a lower tier has it if there is one.
+    pub options: OptionsReport,
     /// A row for each engine that takes the media.
     pub engines: Vec<Row>,
     /// Those that don't.
@@ -99,6 +102,9 @@ impl Options {
         }
         let config = &self.config;
         config.check()?;
+        if let Some(profile) = &config.profile {
+            Profile::resolve(profile).context("--profile")?;
+        }
         for (name, tier) in [("--pmem", &config.pmem), ("--ssd", &config.ssd)] {
             for path in tier.iter().filter_map(|tier| tier.place.as_ref()).flat_map(Place::paths) {
                 let shown = path.display();
@@ -122,7 +128,7 @@ impl Options {
             dram_records: if no_budget { Some(DRAM_DEFAULT) } else { *dram_records },
             pmem: lower(pmem),
             ssd: lower(ssd),
-            seed: self.config.seed + u64::from(round),
+            seed: self.config.seed.wrapping_add(u64::from(round)),
             recover: true,
             ..self.config.clone()
         }
@@ -144,7 +150,7 @@ impl Contender<'_> {
 /// Compares. `tell` hears of each part before it begins.
 ///
 /// # Errors
-/// If the options are wrong, or there is no room for scratch directories. An engine that fails is a row.
+/// If the options are wrong, scratch directories can't be made, or it is interrupted. An engine that fails is a row.
 pub fn run(options: &Options, tell: &dyn Fn(&str)) -> anyhow::Result<Comparison> {
     options.check()?;
     let contender = |engine| Contender { engine, trials: Vec::new() };
@@ -154,6 +160,7 @@ pub fn run(options: &Options, tell: &dyn Fn(&str)) -> anyhow::Result<Comparison>
         for contender in contenders.iter_mut().filter(|contender| contender.goes_on()) {
             tell(&format!("round {} of {}: {}", round + 1, options.rounds, contender.engine));
             contender.trials.push(trial::run(&options.config_of(contender.engine, round))?);
+            interrupt::check()?;
         }
     }
     let config = &options.config;
@@ -163,7 +170,8 @@ pub fn run(options: &Options, tell: &dyn Fn(&str)) -> anyhow::Result<Comparison>
         operations: config.measured_operations(),
         threads: config.threads,
         rounds: options.rounds,
-        options: None,
+        index: config.index.clone(),
+        options: conditions(options)?,
         engines: Vec::new(),
         left_out: Vec::new(),
     };
@@ -171,6 +179,17 @@ pub fn run(options: &Options, tell: &dyn Fn(&str)) -> anyhow::Result<Comparison>
         comparison.add(engine, trials, options);
     }
     Ok(comparison)
+}
+
+/// What the rounds have in common.
+fn conditions(options: &Options) -> anyhow::Result<OptionsReport> {
+    let names = || options.engines.iter().map(String::as_str);
+    let engine = names().find(|engine| *engine != DRAM_ONLY).unwrap_or(DRAM_ONLY);
+    let config = options.config_of(engine, 0);
+    let storage = trial::plan(&config)?;
+    let report = OptionsReport::new(&config, Circumstances::Here(&storage, Vec::new()));
+    // Each round has a place of its own, which goes with it.
+    Ok(OptionsReport { dir: None, ..report })
 }
 
 impl Comparison {
@@ -190,22 +209,18 @@ impl Comparison {
             }
         }
         if row.stopped.is_none() {
-            let has_tiers = |options: &OptionsReport| options.pmem.or(options.ssd).is_some();
-            if let Some(first) = measured.first()
-                && !self.options.as_ref().is_some_and(has_tiers)
-            {
-                // Its place is gone, and its description is the engine's alone.
-                let (dir, description) = (None, Vec::new());
-                self.options = Some(OptionsReport { dir, description, ..first.report.options.clone() });
-            }
             row.figures = Some(Figures::of(&measured));
         }
         self.engines.push(row);
     }
 
-    /// Whether each answer of each engine was right, and what durability promised was there after the kill.
+    /// Whether an engine was measured, each answer of each was right, and what durability promised was there after the kill.
     pub fn is_sound(&self) -> bool {
-        self.engines.iter().filter_map(|row| row.figures.as_ref()).all(|figures| figures.is_sound)
+        self.figures().next().is_some() && self.figures().all(|figures| figures.is_sound)
+    }
+
+    fn figures(&self) -> impl Iterator<Item = &Figures> {
+        self.engines.iter().filter_map(|row| row.figures.as_ref())
     }
 
     /// Writes the JSON; to standard output for `-`.

@@ -10,8 +10,7 @@ use super::{Comparison, Figures, Row};
 const TIERS: [(&str, [&str; 2]); 2] = [("pmem", ["PMem W", "PMem R"]), ("ssd", ["SSD W", "SSD R"])];
 
 const LEGEND: &str = "\
-op/s: mean of the rounds, ± half of its 95% interval; all else is the median of the rounds. Latencies: us, of an operation's \
-batch.
+Each figure is the median of the rounds; lowest and highest are of op/s. p50 to p99.9: us that the batch of an operation took.
 DRAM B/rec: bytes of DRAM for a record, its part of the index in brackets, as the store itself counts them.
 W, R: bytes written to and read from a tier, log included, for a byte of the keys and values that operations read or wrote.
 restart: ms from opening a killed store until a get is answered. What a crash may lose: of acknowledged writes.";
@@ -51,26 +50,23 @@ impl fmt::Display for Comparison {
 }
 
 impl Comparison {
-    fn figures(&self) -> impl Iterator<Item = &Figures> {
-        self.engines.iter().filter_map(|row| row.figures.as_ref())
-    }
-
     fn conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "workload {}: {} records, {} operations, {} threads; {} rounds, engines in turns, each round in a new store",
+            "workload {}: {} records, {} operations, {} threads; engines in turns, each in a new store; rounds: {}",
             self.workload, self.records, self.operations, self.threads, self.rounds
         )?;
-        let Some(options) = &self.options else { return Ok(()) };
+        let options = &self.options;
         writeln!(
             f,
-            "{} + {} bytes, {}, batches of {}, durability {}, seed {}",
+            "{} + {} bytes, {}, batches of {}, durability {}, seeds from {}; index {} where an engine has none of its own",
             options.key_bytes,
             options.value_bytes,
             options.distribution,
             options.batch,
             options.durability,
-            options.seed
+            options.seed,
+            self.index
         )?;
         match (options.dram, options.dram_records) {
             (Some(bytes), _) => writeln!(f, "dram  {} in all for each engine", human_bytes(bytes))?,
@@ -86,8 +82,8 @@ impl Comparison {
         for (name, bytes) in [("pmem", options.pmem), ("ssd", options.ssd)] {
             let Some(bytes) = bytes else { continue };
             let medium = self.figures().find_map(|figures| figures.tiers.get(name));
-            let medium = medium.map_or("", |tier| tier.medium.as_str());
-            writeln!(f, "{name:4}  {}: {medium}", human_bytes(bytes))?;
+            let medium = medium.map_or_else(String::new, |tier| format!(": {}", tier.medium));
+            writeln!(f, "{name:4}  {}{medium}", human_bytes(bytes))?;
         }
         if let Some(profile) = &options.profile {
             writeln!(
@@ -105,19 +101,22 @@ const WIDE: usize = 15;
 const WORDS: usize = 2;
 
 fn head(tiers: &[&(&str, [&str; 2])]) -> Vec<String> {
-    let mut cells = vec!["engine", "op/s", "±", "p50", "p99", "p99.9", "DRAM B/rec"];
+    let mut cells = vec!["engine", "op/s", "lowest", "highest", "p50", "p99", "p99.9", "DRAM B/rec"];
     cells.extend(tiers.iter().flat_map(|(_, heads)| heads));
     cells.extend(["restart", "a kill may lose", "power loss may lose"]);
     cells.into_iter().map(str::to_owned).collect()
 }
 
 fn line(row: &Row, figures: &Figures, tiers: &[&(&str, [&str; 2])]) -> Vec<String> {
-    let us = |ns: f64| format!("{:.0}", ns / 1000.0);
+    let whole = |figure: f64| format!("{figure:.0}");
+    let us = |ns: f64| whole(ns / 1000.0);
+    let of_rounds = || figures.ops_per_second_of_rounds.iter().copied();
     let none = || "-".to_owned();
     let mut cells = vec![
         row.engine.clone(),
-        format!("{:.0}", figures.ops_per_second_mean),
-        figures.ops_per_second_half.map_or_else(none, |half| format!("{half:.0}")),
+        whole(figures.ops_per_second),
+        whole(of_rounds().fold(f64::INFINITY, f64::min)),
+        whole(of_rounds().fold(0.0, f64::max)),
         us(figures.latency_ns.p50),
         us(figures.latency_ns.p99),
         us(figures.latency_ns.p999),
@@ -132,7 +131,7 @@ fn line(row: &Row, figures: &Figures, tiers: &[&(&str, [&str; 2])]) -> Vec<Strin
         }
     }
     cells.extend([
-        figures.restart.map_or_else(none, |found| format!("{:.0}", 1000.0 * found.first_answer_seconds)),
+        figures.restart.map_or_else(none, |found| whole(1000.0 * found.first_answer_seconds)),
         figures.may_lose.killed.clone(),
         figures.may_lose.power.clone(),
     ]);

@@ -58,7 +58,7 @@ pub fn run(config: &Config) -> anyhow::Result<Trial> {
 }
 
 /// As a benchmark alone would have it, but that the budget holds for records of `dram`, too.
-fn plan(config: &Config) -> anyhow::Result<Storage> {
+pub fn plan(config: &Config) -> anyhow::Result<Storage> {
     let mut storage = Storage::plan(config)?;
     if config.engine == DRAM_ONLY {
         storage.options.dram_records = config.dram_records.map(|size| size.of(storage.data_bytes));

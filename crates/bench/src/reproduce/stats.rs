@@ -40,11 +40,12 @@ impl Interval {
     }
 }
 
-/// The middle one of some figures, the upper of two; 0 of none.
+/// The middle one of some figures, or the mean of the two in the middle; 0 of none.
 pub(crate) fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+    let at = |place: usize| sorted.get(place).copied().unwrap_or(0.0);
+    (at(sorted.len().saturating_sub(1) / 2) + at(sorted.len() / 2)) / 2.0
 }
 
 /// The 97.5% quantile of Student's t with so many degrees of freedom.
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_middle_figure_is_found() {
-        assert_eq!([&[3.0, 1.0, 2.0][..], &[2.0, 1.0], &[]].map(median), [2.0, 2.0, 0.0]);
+        assert_eq!([&[3.0, 1.0, 2.0][..], &[2.0, 1.0], &[]].map(median), [2.0, 1.5, 0.0]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use shared::Shared;
 use terrace::{Eviction, Granularity, Placement, ReadCache, Swap};
 use terrace_bench::{Config, Endpoint, Verify};
 
-use crate::{names, say};
+use crate::{interrupt, names, say};
 
 /// What else there is to measure.
 #[derive(Debug, Subcommand)]
@@ -128,6 +128,7 @@ pub fn run(mut args: BenchArgs) -> anyhow::Result<ExitCode> {
         None => {}
     }
     let (config, json) = args.config();
+    interrupt::in_order()?;
     let report = terrace_bench::run(&config)?;
     let to_stdout = json.as_deref().is_some_and(|path| path.as_os_str() == "-");
     if !to_stdout {
