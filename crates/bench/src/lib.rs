@@ -11,6 +11,7 @@
 //!
 //!   indexes   indexes alone, without a store around them
 //!   trace     policies of tiers alone: hit ratios of simulated placements
+//!   compare   engines beside each other, each as above, in turns
 //!   reproduce papers' figures beside ours
 //! ```
 //!
