@@ -13,14 +13,14 @@ use crate::{interrupt, names, say};
 /// Options of `terrace compare`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each engine gets a new store on the same media with the same budget of DRAM, is loaded, runs the workload, is killed and \
-opened again; then it is the next one's turn, and so on for each round. Stores lie in temporary directories, which go \
-afterwards: for --pmem SIZE@DIR and --ssd SIZE@DIR in these. dram keeps all in DRAM and is asked to do with the same \
-budget. Engines that take other media are listed below the table, each with its reason.
+Each engine gets a new store on the same media with the same budget of DRAM, is loaded, runs the workload, is killed \
+and opened again; then it is the next one's turn, and so on for each round. Stores lie in temporary directories, which \
+go afterwards: for --pmem SIZE@DIR and --ssd SIZE@DIR in these. dram keeps all in DRAM and has the same budget. Engines \
+that take other media are listed below the table, each with its reason.
 
-A percentage is of the bytes that the records occupy with their headers. With neither --pmem nor --ssd there is 300% (at \
-least 256 MiB) of --pmem if there is a --profile, else of --ssd. Memory that a --profile stands in for is emulated, and \
-the table says so.
+A percentage is of the bytes that the records occupy with their headers. With neither --pmem nor --ssd there is 300% \
+(at least 256 MiB) of --pmem if there is a --profile, else of --ssd. With a --profile memory is emulated, and the table \
+says so.
 
 Examples:
   terrace compare                                         DRAM and the disk of temporary files

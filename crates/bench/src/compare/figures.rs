@@ -58,7 +58,7 @@ pub struct Traffic {
     pub read_per_client_byte: f64,
 }
 
-/// A store that was killed, and opened again by the same process: what it had in files may still be in the system's memory.
+/// A store that was killed, and opened again by the same process: its files may still be in the system's page cache.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Restart {
     /// Until it was open.
@@ -128,7 +128,7 @@ fn bytes_of(report: &Report, tier: &str) -> [f64; 2] {
     })
 }
 
-/// Bytes of keys and values that the operations of the measured phase read or wrote: of a get that found nothing, the key.
+/// Bytes of keys and values that the operations of the measured phase read or wrote; of a get that missed, the key.
 fn client_bytes(report: &Report) -> f64 {
     let [key, value] = [report.options.key_bytes, report.options.value_bytes].map(|bytes| bytes as f64);
     let (all, missed) = (report.gets + report.sets, report.misses);

@@ -7,8 +7,8 @@
 //!     figures  the rounds of an engine as one line      loss  what a crash may take from it
 //! ```
 //!
-//! An engine that takes other media is left out, with its own words for it; one that takes these, and not this budget or
-//! so many records, has a row that says so.
+//! An engine that takes other media is left out, with its own words for it; one that takes these, and not this budget
+//! or so many records, has a row that says so.
 
 mod figures;
 mod loss;
@@ -110,7 +110,7 @@ impl Options {
                 let shown = path.display();
                 ensure!(
                     path.is_dir(),
-                    "{name}: {shown} is no directory: give one, in which each engine gets a store of its own for a while"
+                    "{name}: {shown} is no directory: give one, in which each engine gets a store for a while"
                 );
             }
         }
@@ -214,7 +214,7 @@ impl Comparison {
         self.engines.push(row);
     }
 
-    /// Whether an engine was measured, each answer of each was right, and what durability promised was there after the kill.
+    /// Whether an engine was measured, and of each all answers were right and no promise was broken by the kill.
     pub fn is_sound(&self) -> bool {
         self.figures().next().is_some() && self.figures().all(|figures| figures.is_sound)
     }

@@ -10,9 +10,9 @@ use super::{Comparison, Figures, Row};
 const TIERS: [(&str, [&str; 2]); 2] = [("pmem", ["PMem W", "PMem R"]), ("ssd", ["SSD W", "SSD R"])];
 
 const LEGEND: &str = "\
-Each figure is the median of the rounds; lowest and highest are of op/s. p50 to p99.9: us that the batch of an operation took.
+Figures are medians of the rounds; lowest and highest are of op/s. p50 to p99.9: us that the batch of an operation took.
 DRAM B/rec: bytes of DRAM for a record, its part of the index in brackets, as the store itself counts them.
-W, R: bytes written to and read from a tier, log included, for a byte of the keys and values that operations read or wrote.
+W, R: bytes written to and read from a tier, its log included, for a byte of keys and values read or written by clients.
 restart: ms from opening a killed store until a get is answered. What a crash may lose: of acknowledged writes.";
 
 impl fmt::Display for Comparison {
@@ -59,7 +59,7 @@ impl Comparison {
         let options = &self.options;
         writeln!(
             f,
-            "{} + {} bytes, {}, batches of {}, durability {}, seeds from {}; index {} where an engine has none of its own",
+            "{} + {} bytes, {}, batches of {}, durability {}, seeds from {}; index {}, or the engine's own",
             options.key_bytes,
             options.value_bytes,
             options.distribution,
@@ -68,16 +68,9 @@ impl Comparison {
             options.seed,
             self.index
         )?;
-        match (options.dram, options.dram_records) {
-            (Some(bytes), _) => writeln!(f, "dram  {} in all for each engine", human_bytes(bytes))?,
-            (None, Some(bytes)) => {
-                writeln!(
-                    f,
-                    "dram  {} of records for each engine, its index beside them",
-                    human_bytes(bytes)
-                )?;
-            }
-            (None, None) => {}
+        for (flag, bytes) in [("--dram", options.dram), ("--dram-records", options.dram_records)] {
+            let Some(bytes) = bytes else { continue };
+            writeln!(f, "dram  {} for each engine ({flag})", human_bytes(bytes))?;
         }
         for (name, bytes) in [("pmem", options.pmem), ("ssd", options.ssd)] {
             let Some(bytes) = bytes else { continue };
@@ -85,10 +78,10 @@ impl Comparison {
             let medium = medium.map_or_else(String::new, |tier| format!(": {}", tier.medium));
             writeln!(f, "{name:4}  {}{medium}", human_bytes(bytes))?;
         }
-        if let Some(profile) = &options.profile {
+        if let Some(profile) = options.profile.as_ref().filter(|_| options.pmem.is_some()) {
             writeln!(
                 f,
-                "EMULATED: pmem is memory that waits as {profile} would; its times and promises are those of the emulation"
+                "EMULATED: pmem is memory that waits as {profile} would; times and promises are the emulation's"
             )?;
         }
         Ok(())
