@@ -38,7 +38,7 @@ pub use check::{check, check_all};
 pub use embedded::{CallError, Pair};
 pub use indexes::{AboutIndex, INDEXES};
 pub use media_source::{MediaSource, SystemMedia};
-pub use open::{SESSIONS, refuse_at_once};
+pub use open::{SESSIONS, has_log, refuse_at_once};
 pub use options::{Options, Tier, WhenFull, has_own_index};
 pub use size::{Place, Size, TierSpec, human_bytes, usable_memory_bytes};
 pub use stored::{store_files, stored_engine, stored_identity};

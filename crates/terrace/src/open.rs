@@ -7,10 +7,15 @@ use terrace_engine::{Durability, MachineOptions, Store, StoreError};
 use terrace_media::HeapRegion;
 use terrace_space_heap::Granularity;
 
+use crate::heap::{HeapHybrid, HeapPersistent};
+use crate::hetermm::Hetermm;
 use crate::indexes::open_with;
 use crate::media_source::MediaSource;
 use crate::options::{Options, WhenFull};
+use crate::scm::{Bonsai, Scm};
 use crate::size::human_bytes;
+use crate::tac::Tac;
+use crate::tiered::Engine;
 
 /// Sessions that can be open at once.
 pub const SESSIONS: usize = 255;
@@ -76,6 +81,20 @@ fn check_read_cache(options: &Options) -> Result<(), StoreError> {
             options.engine
         ))),
     }
+}
+
+/// Whether an engine has a log beside its records. One that has none answers each write when it is as safe as its medium
+/// makes it, whatever the durability.
+pub fn has_log(engine: &str) -> bool {
+    const ALL: [(&str, bool); 6] = [
+        (Tac::NAME, Tac::HAS_LOG),
+        (Hetermm::NAME, Hetermm::HAS_LOG),
+        (HeapHybrid::NAME, HeapHybrid::HAS_LOG),
+        (HeapPersistent::NAME, HeapPersistent::HAS_LOG),
+        (Scm::NAME, Scm::HAS_LOG),
+        (Bonsai::NAME, Bonsai::HAS_LOG),
+    ];
+    ALL.contains(&(engine, true))
 }
 
 /// Refuses to divide a heap where there is none, or where it is divided otherwise.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use terrace::engine::Durability;
-use terrace::{Options, Place, Tier};
+use terrace::{Options, Place, Tier, has_log};
 use terrace_media::{PlaceKind, detect};
 
 const NOTHING: &str = "nothing";
@@ -19,8 +19,9 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Of a store with these options. One without a log answers each write when it is as safe as its medium makes it.
-    pub fn of(options: &Options, has_log: bool) -> Self {
+    /// Of a store with these options.
+    pub fn of(options: &Options) -> Self {
+        let has_log = has_log(&options.engine);
         let of = |killed: &str, power: &str| Self { killed: killed.into(), power: power.into() };
         if options.ends_with_process() {
             return of(EVERYTHING, EVERYTHING);
@@ -58,35 +59,38 @@ fn goes_with_power(options: &Options) -> bool {
 mod tests {
     use super::*;
 
-    fn lost(options: &Options, has_log: bool) -> (String, String) {
-        let Loss { killed, power } = Loss::of(options, has_log);
-        (killed, power)
+    fn lost(options: &Options) -> [String; 2] {
+        let Loss { killed, power } = Loss::of(options);
+        [killed, power]
     }
 
     #[test]
     fn each_mode_has_its_promise() {
-        let place = Some(Place::Path("/".into()));
-        let with = |durability| Options {
-            durability,
-            ssd: Some(Tier { bytes: 1 << 30, place: place.clone() }),
-            ..Options::default()
+        let with = |engine: &str, durability| {
+            let place = Some(Place::Path("/".into()));
+            let ssd = Some(Tier { bytes: 1 << 30, place });
+            lost(&Options { engine: engine.into(), durability, ssd, ..Options::default() })
         };
-        let told = |killed: &str, power: &str| (killed.to_owned(), power.to_owned());
-        assert_eq!(lost(&with(Durability::default()), true), told(NOTHING, "the last 100 ms"));
-        assert_eq!(lost(&with(Durability::Sync), true), told(NOTHING, NOTHING));
-        assert_eq!(lost(&with(Durability::None), true), told(NOT_FLUSHED, NOT_FLUSHED));
-        assert_eq!(lost(&with(Durability::default()), false), told(NOTHING, NOTHING));
-        let dram = Options { engine: "dram".into(), ..Options::default() };
-        assert_eq!(lost(&dram, false), told(EVERYTHING, EVERYTHING));
+        for engine in ["tac", "hetermm"] {
+            assert_eq!(with(engine, Durability::default()), [NOTHING, "the last 100 ms"]);
+            assert_eq!(with(engine, Durability::Sync), [NOTHING, NOTHING]);
+            assert_eq!(with(engine, Durability::None), [NOT_FLUSHED, NOT_FLUSHED]);
+        }
+        for engine in ["heap-hybrid", "heap-persistent", "scmkv", "bonsai"] {
+            assert_eq!(with(engine, Durability::default()), [NOTHING, NOTHING], "{engine}");
+            assert_eq!(with(engine, Durability::None), [NOTHING, NOTHING], "{engine}");
+        }
+        assert_eq!(with("dram", Durability::None), [EVERYTHING, EVERYTHING]);
     }
 
     #[test]
     fn memory_keeps_what_the_device_would_that_it_stands_in_for() {
         let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return };
         let place = Some(Place::Path(memory.path().into()));
-        let options = Options { pmem: Some(Tier { bytes: 1 << 30, place }), ..Options::default() };
-        assert_eq!(lost(&options, false), (NOTHING.into(), EVERYTHING.into()));
+        let pmem = Some(Tier { bytes: 1 << 30, place });
+        let options = Options { engine: "scmkv".into(), pmem, ..Options::default() };
+        assert_eq!(lost(&options), [NOTHING, EVERYTHING]);
         let emulated = Options { profile: Some("optane-200".into()), ..options };
-        assert_eq!(lost(&emulated, false), (NOTHING.into(), NOTHING.into()));
+        assert_eq!(lost(&emulated), [NOTHING, NOTHING]);
     }
 }

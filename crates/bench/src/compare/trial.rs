@@ -41,7 +41,7 @@ pub fn run(config: &Config) -> anyhow::Result<Trial> {
         Ok(store) => store,
         Err(error) => return refused(config, &error),
     };
-    let loss = Loss::of(&storage.options, store.stats().log.is_some());
+    let loss = Loss::of(&storage.options);
     // What ends with the process has nothing to open again.
     let config = Config { recover: !storage.options.ends_with_process(), ..config.clone() };
     let content = Content::new(config.key_bytes, config.value_bytes, config.text_keys(), config.seed);
