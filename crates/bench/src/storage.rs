@@ -149,12 +149,13 @@ impl Storage {
         Ok(terrace::open(self.options.clone())?)
     }
 
-    /// Ends the store's life: saved if it is to be kept, dropped if its directories go anyway.
+    /// Ends the store's life: saved if it is to be kept, dropped if its directories go anyway. Emulated memory without a place stays until
+    /// its store is closed: the next one would find what is in it.
     ///
     /// # Errors
     /// If saving fails.
     pub fn end(self, store: OpenStore) -> anyhow::Result<()> {
-        if self.options.dir.is_some() && self.temporary.is_empty() {
+        if self.options.dir.is_none() || self.temporary.is_empty() {
             store.close()?;
         } else {
             store.kill();

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use terrace_bench::reproduce::{self, Options, Settings, Study, bonsai, porting, scmkv, tac};
+use terrace_bench::reproduce::{self, Options, Settings, Study, bonsai, hetermm, porting, scmkv, tac};
 
 use crate::say;
 
 /// Papers there are.
-const STUDIES: [Study; 4] = [tac::STUDY, porting::STUDY, scmkv::STUDY, bonsai::STUDY];
+const STUDIES: [Study; 5] = [hetermm::STUDY, tac::STUDY, porting::STUDY, scmkv::STUDY, bonsai::STUDY];
 
 /// Options of `terrace reproduce`.
 #[derive(Debug, Args)]

@@ -8,10 +8,11 @@
 //!     in_memory  a store in which all is counted, the same anywhere
 //! ```
 //!
-//! This frame knows no paper; [`tac`], [`porting`], [`scmkv`] and [`bonsai`] are four. What can't be measured yet is a row that says so and has no figure.
+//! This frame knows no paper; [`hetermm`], [`tac`], [`porting`], [`scmkv`] and [`bonsai`] are five. What can't be measured yet is a row that says so and has no figure.
 
 pub mod bonsai;
 mod driven;
+pub mod hetermm;
 mod in_memory;
 mod jobs;
 mod plot;
@@ -19,6 +20,7 @@ pub mod porting;
 mod rows;
 pub mod scmkv;
 mod shared_memory;
+mod sheet;
 mod stats;
 mod table;
 pub mod tac;
