@@ -1,4 +1,4 @@
-//! JSON for programs: to a file, or to standard output.
+//! What a run leaves, JSON for programs foremost: to a file, or to standard output.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,6 +10,11 @@ use serde::Serialize;
 pub fn write<T: Serialize + ?Sized>(value: &T, path: &Path) -> anyhow::Result<()> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
+    write_text(path, &text)
+}
+
+/// Writes a file; `-` is standard output.
+pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
     if path == Path::new("-") {
         return Ok(std::io::stdout().write_all(text.as_bytes())?);
     }

@@ -23,6 +23,7 @@ Examples:
   terrace bench --workload rh --records 1000000 --dram-records 25%
   terrace compare --workload wh              engines beside each other, on this machine's DRAM and disk
   terrace reproduce tac --scale 0.01         what a paper found, and what we find
+  terrace reproduce                          the same of all papers, and a report of it
   terrace check ./terrace-data               verify every checksum, offline
   terrace memcached -m 1024 -c 4096          a cache with memcached's command line; a link named memcached does the same
   terrace redis-server /etc/redis/redis.conf --port 7777     as Redis; a link named redis-server does the same

@@ -1,13 +1,19 @@
 //! `terrace reproduce`: options to [`Options`], report to output.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use terrace_bench::reproduce::{self, Options, Settings, Study, bonsai, hetermm, porting, scmkv, tac};
+use terrace_bench::reproduce::{
+    self, Collection, Options, Report, Settings, Study, bonsai, hetermm, porting, scmkv, tac,
+};
 
 use crate::say;
+
+/// Where the report of all papers goes.
+const HTML: &str = "reproduce.html";
+const JSON: &str = "reproduce.json";
 
 /// Papers there are.
 const STUDIES: [Study; 5] = [hetermm::STUDY, tac::STUDY, porting::STUDY, scmkv::STUDY, bonsai::STUDY];
@@ -15,9 +21,17 @@ const STUDIES: [Study; 5] = [hetermm::STUDY, tac::STUDY, porting::STUDY, scmkv::
 /// Options of `terrace reproduce`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Without a paper all are reproduced, one after the other, at one scale: each table is printed, and a report of all of them is written as \
+one HTML file that loads nothing from elsewhere (reproduce.html, or --html) and one JSON object (reproduce.json, or --json), both of them \
+anew after each paper. At scale 1 that takes the times below together.
+
 Each row has the paper's figure and ours, where ours comes from (deterministic: counted in the engine; simulated: by the trace \
 simulator; measured: timed here; emulated: timed over an emulated device) and whether the paper's statement holds. What can't be \
 measured yet has no figure and says why. That a statement does not hold is no failure: the command fails if it can't run.
+
+hetermm: scale 1 has 1,000,000 records of 8 + 64 bytes for H3, 200,000 for H2 and 500,000 for what is timed (the paper has 200,000,000), DRAM for a quarter of \
+them (2 MiB at least: below scale 0.04 of H3 that is more). H2 and H3 are counted; H4, H6 and H7 are timed over emulated devices in this process's memory, three \
+runs of each at most; H5 needs /dev/shm, and kills the store 50 times the scale, but four times at least. H1 has no figure: no TIPS is here.
 
 tac: scale 1 simulates 1,000,000 records for T1, 200,000 for T3 and 50,000 for T4 and T5 (the paper has 50,000,000), five runs of each with seeds that \
 follow each other. Stores of engine tac have 60,000 records for T1, in two runs, 64,000 for T2 and T3, 20,000 (40,000 where they are timed) for T4, 25,000 (60,000) for T5 and 40,000 for T6, in three. What is counted \
@@ -38,6 +52,10 @@ are counted in this process's memory; the rest is timed over emulated PMem at /d
 bonsai beside hetermm with btree and scmkv in one run, at 10,000,000 pairs with --scale 10 (12 GB of /dev/shm). B6 and B8 say what they lack.
 
 Examples:
+  terrace reproduce                                            all papers, and a report of them
+  terrace reproduce --scale 0.01 --html look.html              the same, quickly
+  terrace reproduce --only T1,S4,H2,B5                         of all papers these
+  terrace reproduce hetermm --only H2,H3                       bursts a set, and hits in DRAM, counted
   terrace reproduce tac                                        all of it
   terrace reproduce tac --scale 0.01                           a quick look
   terrace reproduce tac --only T1 --runs 10 --plots plots      hits of placements, ten runs, and their plots
@@ -47,9 +65,9 @@ Examples:
   terrace reproduce bonsai --only B1,B2,B5 --plots plots       bytes and reads, counted
   terrace reproduce bonsai --only aim --scale 10               beside other engines, 10 million pairs")]
 pub struct ReproduceArgs {
-    /// The paper
+    /// The paper [default: all of them]
     #[arg(value_parser = PossibleValuesParser::new(STUDIES.map(|study| study.name)), value_name = "PAPER")]
-    paper: String,
+    paper: Option<String>,
     /// Numbers of records, in multiples of the default ones
     #[arg(long, default_value_t = 1.0, value_name = "X")]
     scale: f64,
@@ -65,38 +83,95 @@ pub struct ReproduceArgs {
     /// Simulations at a time [default: as many as there are cores]
     #[arg(long, value_name = "T")]
     threads: Option<usize>,
-    /// Write the rows here too, as a JSON list with the keys id, what, paper, ours, kind and holds; - for standard output, instead of the table
+    /// Write the rows here too, as a JSON list with the keys id, what, paper, ours, kind and holds; - for standard output, instead of the table. Of all papers: one object, with circumstances, options, and such rows of each of its studies [default: reproduce.json]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write tables and plots here too, as one HTML file that loads nothing from elsewhere [default of all papers: reproduce.html]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Draw an SVG file for each figure in this directory
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
 }
 
+/// What is done with rows, beside their table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Files {
+    json: Option<PathBuf>,
+    html: Option<PathBuf>,
+}
+
+impl Files {
+    /// Whether standard output is for JSON alone.
+    fn is_json_printed(&self) -> bool {
+        self.json.as_deref() == Some(Path::new("-"))
+    }
+    fn print(&self, report: &Report) -> anyhow::Result<()> {
+        if !self.is_json_printed() {
+            say::line(report.to_string().trim_end())?;
+        }
+        Ok(())
+    }
+}
+
 impl ReproduceArgs {
-    fn options(self) -> (Options, Option<PathBuf>) {
+    fn options(self) -> (Options, Files) {
         let threads = self
             .threads
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
         let settings = Settings { scale: self.scale, runs: self.runs, seed: self.seed, threads };
-        (Options { settings, only: self.only, plots: self.plots }, self.json)
+        let files = Files { json: self.json, html: self.html };
+        (Options { settings, only: self.only, plots: self.plots }, files)
     }
 }
 
 /// Runs it.
 pub fn run(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
-    let Some(study) = STUDIES.into_iter().find(|study| study.name == args.paper) else {
-        anyhow::bail!("{:?} is no paper that is known", args.paper)
-    };
-    let (options, json) = args.options();
-    let report = reproduce::run(&study, &options)?;
-    if let Some(path) = &json {
-        report.write_json(path)?;
-    }
-    if json.is_none_or(|path| path.as_os_str() != "-") {
-        say::line(report.to_string().trim_end())?;
+    let paper = args.paper.clone();
+    let (options, files) = args.options();
+    match paper.as_deref().map(|paper| STUDIES.into_iter().find(|study| study.name == paper)) {
+        None => run_all(&options, files)?,
+        Some(Some(study)) => run_one(&study, &options, &files)?,
+        Some(None) => anyhow::bail!("{paper:?} is no paper that is known"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn run_one(study: &Study, options: &Options, files: &Files) -> anyhow::Result<()> {
+    let report = reproduce::run(study, options)?;
+    if let Some(path) = &files.json {
+        report.write_json(path)?;
+    }
+    files.print(&report)?;
+    if let Some(path) = &files.html {
+        Collection::of(report, options).write_html(path)?;
+    }
+    Ok(())
+}
+
+fn run_all(options: &Options, files: Files) -> anyhow::Result<()> {
+    let files = Files {
+        json: files.json.or_else(|| Some(JSON.into())),
+        html: files.html.or_else(|| Some(HTML.into())),
+    };
+    let begins = |name: &str, number, of| say::error(&format!("{name} ({number} of {of})"));
+    let all = reproduce::run_all(&STUDIES, options, begins, |so_far| {
+        let Some(last) = so_far.reports.last() else { return Ok(()) };
+        files.print(last)?;
+        if let Some(path) = files.json.as_ref().filter(|_| !files.is_json_printed()) {
+            so_far.write_json(path)?;
+        }
+        files.html.as_ref().map_or(Ok(()), |path| so_far.write_html(path))
+    })?;
+    let shown =
+        |path: &Option<PathBuf>| path.iter().map(|path| path.display().to_string()).collect::<String>();
+    if files.is_json_printed() {
+        all.write_json(Path::new("-"))?;
+        say::error(&format!("the report: {}", shown(&files.html)));
+    } else {
+        say::line(&format!("the report: {}, {}", shown(&files.html), shown(&files.json)))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -105,7 +180,7 @@ mod tests {
     use crate::args::{Cli, Command};
     use clap::Parser;
 
-    fn options(line: &str) -> Result<(Options, Option<PathBuf>), String> {
+    fn options(line: &str) -> Result<(Options, Files), String> {
         let words = ["terrace", "reproduce"].into_iter().chain(line.split_whitespace());
         match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
             Command::Reproduce(args) => Ok(args.options()),
@@ -115,17 +190,18 @@ mod tests {
 
     #[test]
     fn options_arrive() {
-        let (standard, json) = options("tac").unwrap();
+        let (standard, files) = options("tac").unwrap();
         assert_eq!((standard.settings.scale, standard.settings.runs, standard.settings.seed), (1.0, 5, 1));
         assert!(standard.settings.threads > 0 && standard.only.is_empty() && standard.plots.is_none());
-        assert!(json.is_none());
-        let (some, json) = options(
-            "tac --scale 0.5 --only T1,T5 --runs 3 --seed 9 --threads 4 --json rows.json --plots there",
+        assert_eq!(files, Files::default());
+        let (some, files) = options(
+            "tac --scale 0.5 --only T1,T5 --runs 3 --seed 9 --threads 4 --json rows.json --plots there --html a.html",
         )
         .unwrap();
         assert_eq!(some.settings, Settings { scale: 0.5, runs: 3, seed: 9, threads: 4 });
         assert_eq!(some.only, ["T1", "T5"]);
-        assert_eq!((some.plots, json), (Some("there".into()), Some("rows.json".into())));
+        assert_eq!(some.plots, Some("there".into()));
+        assert_eq!(files, Files { json: Some("rows.json".into()), html: Some("a.html".into()) });
     }
 
     #[test]

@@ -6,13 +6,17 @@
 //!     stats  means of several runs with 95% intervals      jobs  simulations on a few threads      turns  what is timed, in turns
 //!     driven     a store that is loaded, driven and looked at
 //!     in_memory  a store in which all is counted, the same anywhere
+//!   Collection (of several studies) --> one HTML file (html), one JSON object; with the machine (circumstances)
 //! ```
 //!
 //! This frame knows no paper; [`hetermm`], [`tac`], [`porting`], [`scmkv`] and [`bonsai`] are five. What can't be measured yet is a row that says so and has no figure.
 
+mod all;
 pub mod bonsai;
+mod circumstances;
 mod driven;
 pub mod hetermm;
+mod html;
 mod in_memory;
 mod jobs;
 mod plot;
@@ -31,6 +35,8 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 
+pub use all::{Collection, run_all};
+pub use circumstances::Circumstances;
 pub use jobs::each;
 pub use plot::{Plot, Shape};
 pub use rows::{Figure, Holds, Kind, Row};
@@ -107,6 +113,8 @@ pub struct Outcome {
 pub struct Report {
     /// In the order of the study.
     pub rows: Vec<Row>,
+    /// As the rows.
+    pub plots: Vec<Plot>,
     pub(crate) study: &'static str,
     pub(crate) about: &'static str,
     pub(crate) settings: Settings,
@@ -114,7 +122,33 @@ pub struct Report {
     pub(crate) seconds: Vec<(&'static str, f64)>,
 }
 
+/// How many rows there are of each kind of judgement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub hold: usize,
+    pub do_not: usize,
+    pub not_judged: usize,
+    pub not_measured: usize,
+}
+
 impl Report {
+    pub(crate) fn count(&self) -> Count {
+        let mut count = Count::default();
+        for row in &self.rows {
+            *match row.holds {
+                Holds::Judged(true) => &mut count.hold,
+                Holds::Judged(false) => &mut count.do_not,
+                Holds::NotJudged(_) => &mut count.not_judged,
+                Holds::NotMeasured(_) => &mut count.not_measured,
+            } += 1;
+        }
+        count
+    }
+
+    pub(crate) fn total_seconds(&self) -> f64 {
+        self.seconds.iter().map(|(_, seconds)| seconds).sum()
+    }
+
     /// Writes the rows as a JSON list; `-` is standard output.
     ///
     /// # Errors
@@ -139,7 +173,7 @@ pub fn run(study: &Study, options: &Options) -> anyhow::Result<Report> {
     if let Some(dir) = &options.plots {
         std::fs::create_dir_all(dir).with_context(|| format!("can't create {}", dir.display()))?;
     }
-    let (mut rows, mut seconds) = (Vec::new(), Vec::new());
+    let (mut rows, mut plots, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
     for part in study.parts {
         if !options.only.is_empty() && !options.only.iter().any(|id| id == part.id) {
             continue;
@@ -150,7 +184,8 @@ pub fn run(study: &Study, options: &Options) -> anyhow::Result<Report> {
         if let Some(dir) = &options.plots {
             outcome.plots.iter().try_for_each(|plot| plot.write(dir))?;
         }
+        plots.extend(outcome.plots);
         seconds.push((part.id, started.elapsed().as_secs_f64()));
     }
-    Ok(Report { rows, study: study.name, about: study.about, settings: settings.clone(), seconds })
+    Ok(Report { rows, plots, study: study.name, about: study.about, settings: settings.clone(), seconds })
 }

@@ -70,7 +70,7 @@ impl Plot {
         std::fs::write(&path, svg).with_context(|| format!("can't write {}", path.display()))
     }
 
-    fn svg(&self) -> anyhow::Result<String> {
+    pub(super) fn svg(&self) -> anyhow::Result<String> {
         let mut text = String::new();
         {
             let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();

@@ -27,6 +27,17 @@ impl Kind {
             Self::Emulated => "emulated",
         }
     }
+    /// How it was found.
+    pub fn how(self) -> &'static str {
+        match self {
+            Self::Deterministic | Self::Simulated => self.name(),
+            Self::Measured | Self::Emulated => "timed",
+        }
+    }
+    /// Whether a device is emulated that its time depends on.
+    pub fn is_emulated(self) -> bool {
+        self == Self::Emulated
+    }
 }
 
 /// What a paper states, or what was found.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Holds, Report, Row};
+use super::{Report, Row};
 
 /// Texts wider than this go on in the next line.
 const WIDE: usize = 62;
@@ -86,20 +86,20 @@ impl fmt::Display for Report {
         for (i, reason) in reasons.iter().enumerate() {
             writeln!(f, "({}) {reason}", i + 1)?;
         }
-        let count = |is: fn(&Holds) -> bool| self.rows.iter().filter(|row| is(&row.holds)).count();
+        let count = self.count();
         writeln!(
             f,
             "\n{}: {} rows: {} hold, {} do not, {} not judged, {} not measured; scale {}, {} runs from seed {}, {:.0} s ({})",
             self.study,
             self.rows.len(),
-            count(|holds| *holds == Holds::Judged(true)),
-            count(|holds| *holds == Holds::Judged(false)),
-            count(|holds| matches!(holds, Holds::NotJudged(_))),
-            count(|holds| matches!(holds, Holds::NotMeasured(_))),
+            count.hold,
+            count.do_not,
+            count.not_judged,
+            count.not_measured,
             self.settings.scale,
             self.settings.runs,
             self.settings.seed,
-            self.seconds.iter().map(|(_, seconds)| seconds).sum::<f64>(),
+            self.total_seconds(),
             self.seconds
                 .iter()
                 .map(|(id, seconds)| format!("{id} {seconds:.0}"))
@@ -111,7 +111,7 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, Settings};
+    use super::super::{Holds, Kind, Settings};
     use super::*;
 
     #[test]
@@ -131,6 +131,7 @@ mod tests {
                 Row::not_measured("T2", "speed", "at least 1.48", Kind::Emulated, "no engine"),
                 Row::not_measured("T2", "latency", 2.0, Kind::Emulated, "no engine"),
             ],
+            plots: Vec::new(),
             study: "x",
             about: "A paper",
             settings: Settings { scale: 1.0, runs: 5, seed: 1, threads: 2 },
