@@ -1,7 +1,10 @@
 //! What `terrace reproduce` writes, at a tiny scale.
 
+mod common;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use common::{check_row, rows_of};
 use serde_json::Value;
 use terrace_bench::reproduce::{Options, Settings, porting, run, scmkv, tac};
 
@@ -10,25 +13,6 @@ fn options(dir: &std::path::Path) -> Options {
         settings: Settings { scale: 0.002, runs: 2, seed: 1, threads: 2 },
         only: Vec::new(),
         plots: Some(dir.to_owned()),
-    }
-}
-
-/// The schema of a row: its keys, and what each may be.
-fn check_row(row: &Value, ids: &[&str]) {
-    let keys: BTreeSet<&str> =
-        row.as_object().into_iter().flat_map(|row| row.keys()).map(String::as_str).collect();
-    assert_eq!(keys, BTreeSet::from(["id", "what", "paper", "ours", "kind", "holds"]), "{row}");
-    let word = |key: &str| row[key].as_str().unwrap_or_default();
-    assert!(ids.contains(&word("id")), "{row}");
-    assert!(!word("what").is_empty(), "{row}");
-    for figure in ["paper", "ours"] {
-        assert!(row[figure].is_null() || row[figure].is_number() || row[figure].is_string(), "{row}");
-    }
-    assert!(["deterministic", "simulated", "measured", "emulated"].contains(&word("kind")), "{row}");
-    if row["holds"].is_boolean() {
-        assert!(!row["ours"].is_null(), "judged without a figure: {row}");
-    } else {
-        assert!(word("holds").strip_prefix("n/a: ").is_some_and(|reason| !reason.is_empty()), "{row}");
     }
 }
 
@@ -86,13 +70,11 @@ fn porting_has_every_row_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let plots = dir.path().join("plots");
     let settings = Settings { scale: 0.002, runs: 1, seed: 1, threads: 2 };
-    let report =
-        run(&porting::STUDY, &Options { settings, only: Vec::new(), plots: Some(plots.clone()) }).unwrap();
-    report.write_json(&dir.path().join("rows.json")).unwrap();
-    let rows: Value = serde_json::from_slice(&std::fs::read(dir.path().join("rows.json")).unwrap()).unwrap();
+    let options = Options { settings, only: Vec::new(), plots: Some(plots.clone()) };
+    let rows = rows_of(&porting::STUDY, &options, dir.path());
     let ids = ["P1", "P2", "P3", "P4", "P5", "P6", "P7"];
     let (mut seen, mut of_redis) = (BTreeSet::new(), Vec::new());
-    for row in rows.as_array().unwrap() {
+    for row in &rows {
         check_row(row, &ids);
         seen.insert(row["id"].as_str().unwrap().to_owned());
         let what = row["what"].as_str().unwrap();
@@ -124,13 +106,11 @@ fn scmkv_has_every_row_and_seldom_reads_a_record_in_vain() {
     let dir = tempfile::tempdir().unwrap();
     let plots = dir.path().join("plots");
     let settings = Settings { scale: 0.002, runs: 2, seed: 1, threads: 2 };
-    let report =
-        run(&scmkv::STUDY, &Options { settings, only: Vec::new(), plots: Some(plots.clone()) }).unwrap();
-    report.write_json(&dir.path().join("rows.json")).unwrap();
-    let rows: Value = serde_json::from_slice(&std::fs::read(dir.path().join("rows.json")).unwrap()).unwrap();
+    let options = Options { settings, only: Vec::new(), plots: Some(plots.clone()) };
+    let rows = rows_of(&scmkv::STUDY, &options, dir.path());
     let ids = ["S1", "S2", "S3", "S4"];
     let mut seen = BTreeSet::new();
-    for row in rows.as_array().unwrap() {
+    for row in &rows {
         check_row(row, &ids);
         seen.insert(row["id"].as_str().unwrap().to_owned());
         let what = row["what"].as_str().unwrap();

@@ -12,12 +12,6 @@ const KEY_BYTES: [usize; 6] = [8, 16, 24, 48, 64, 128];
 /// Of so many pairs one is there where lengths of keys are compared.
 const KEYS_PART: u64 = 4;
 
-fn missing(id: &'static str, what: &str, paper: impl Into<Figure>) -> Option<Outcome> {
-    let reason = shared_memory::missing()?;
-    let row = Row::not_measured(id, what, paper, Kind::Emulated, reason);
-    Some(Outcome { rows: vec![row], plots: Vec::new() })
-}
-
 fn emulated(
     id: &'static str,
     what: String,
@@ -32,7 +26,7 @@ fn emulated(
 /// B3.
 pub(super) fn figure_10(settings: &Settings) -> anyhow::Result<Outcome> {
     const WHAT: &str = "gets, bonsai / an entry a record (hetermm with btree), throughput";
-    if let Some(outcome) = missing("B3", WHAT, 1.0) {
+    if let Some(outcome) = shared_memory::outcome_without("B3", WHAT, 1.0, Kind::Emulated) {
         return Ok(outcome);
     }
     let jobs =
@@ -86,7 +80,8 @@ fn claims() -> Vec<Claim> {
 pub(super) fn figure_14(settings: &Settings) -> anyhow::Result<Outcome> {
     const ORDERED: &[Phase] = &[Phase::Gets, Phase::A, Phase::Scans];
     const HASHED: &[Phase] = &[Phase::Gets, Phase::A];
-    if let Some(outcome) = missing("B7", "puts of new keys: bonsai / heap-hybrid, throughput", "2 (Viper)") {
+    const WHAT: &str = "puts of new keys: bonsai / heap-hybrid, throughput";
+    if let Some(outcome) = shared_memory::outcome_without("B7", WHAT, "2 (Viper)", Kind::Emulated) {
         return Ok(outcome);
     }
     let phases = |system: System| if system.is_ordered() { ORDERED } else { HASHED };

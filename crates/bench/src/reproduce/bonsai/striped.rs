@@ -15,9 +15,8 @@ const KEY_BYTES: [usize; 2] = [8, 24];
 /// B6.
 pub(super) fn figure_12a(settings: &Settings) -> anyhow::Result<Outcome> {
     let what = format!("scans of {SCANNED}: strips / pages, throughput");
-    if let Some(reason) = shared_memory::missing() {
-        let row = Row::not_measured("B6", what, PAPER, Kind::Emulated, reason);
-        return Ok(Outcome { rows: vec![row], plots: Vec::new() });
+    if let Some(outcome) = shared_memory::outcome_without("B6", what.as_str(), PAPER, Kind::Emulated) {
+        return Ok(outcome);
     }
     let of = |key_bytes, memory| Job {
         key_bytes,

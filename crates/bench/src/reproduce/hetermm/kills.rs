@@ -1,7 +1,7 @@
 //! H5: kills, after which every record must be as it was answered last, and how fast the store is open again.
 
 use super::super::sheet::Sheet;
-use super::super::{Figure, Holds, Interval, Kind, Outcome, Row, Settings, each, shared_memory};
+use super::super::{Figure, Holds, Interval, Kind, Outcome, Settings, each, shared_memory};
 use super::kept::{Kept, PROFILE};
 use super::sizes;
 use crate::distribution::{Distribution, Generator, YCSB_EXPONENT};
@@ -48,9 +48,8 @@ fn count(records: u64, kills: u32, seed: u64) -> anyhow::Result<Found> {
 /// H5.
 pub(super) fn section_6_3_2(settings: &Settings) -> anyhow::Result<Outcome> {
     const WHAT: &str = "kills after which a record was not as it was answered last";
-    if let Some(reason) = shared_memory::missing() {
-        let row = Row::not_measured("H5", WHAT, 0.0, Kind::Deterministic, reason);
-        return Ok(Outcome { rows: vec![row], plots: Vec::new() });
+    if let Some(outcome) = shared_memory::outcome_without("H5", WHAT, 0.0, Kind::Deterministic) {
+        return Ok(outcome);
     }
     let records = u64::from(settings.records(RECORDS));
     let kills = ((f64::from(KILLS) * settings.scale).round() as u32).clamp(KILLS_LEAST, KILLS);

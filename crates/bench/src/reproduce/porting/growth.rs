@@ -64,10 +64,13 @@ fn dip(rates: &[f64]) -> f64 {
 
 /// P6.
 pub(super) fn figures_8_and_9(settings: &Settings) -> anyhow::Result<Outcome> {
-    if let Some(reason) = shared_memory::missing() {
-        let what = "heap-persistent, dip of the throughput while the table grows, %";
-        let row = Row::not_measured("P6", what, "73 (Redis) 19 (Memcached)", Kind::Emulated, reason);
-        return Ok(Outcome { rows: vec![row], plots: Vec::new() });
+    if let Some(outcome) = shared_memory::outcome_without(
+        "P6",
+        "heap-persistent, dip of the throughput while the table grows, %",
+        "73 (Redis) 19 (Memcached)",
+        Kind::Emulated,
+    ) {
+        return Ok(outcome);
     }
     let records = u64::from(settings.records(RECORDS));
     let runs = if settings.runs == 1 { 1 } else { RUNS };

@@ -65,16 +65,12 @@ fn row(id: &'static str, settings: &Settings, what: &str, paper: impl Into<Figur
     }
 }
 
-fn unmeasured(id: &'static str, what: &str, paper: impl Into<Figure>, reason: String) -> Outcome {
-    Outcome { rows: vec![Row::not_measured(id, what, paper, Kind::Emulated, reason)], plots: Vec::new() }
-}
-
 /// P1.
 pub(super) fn figure_7(settings: &Settings) -> anyhow::Result<Outcome> {
     const WHAT: &str = "heap-hybrid / heap-persistent, throughput (Memcached, slabs)";
     const REDIS: &str = "heap-hybrid --heap object / heap-persistent, throughput (Redis, one allocation a record; the second has slabs)";
-    if let Some(reason) = shared_memory::missing() {
-        return Ok(unmeasured("P1", WHAT, 1.45, reason));
+    if let Some(outcome) = shared_memory::outcome_without("P1", WHAT, 1.45, Kind::Emulated) {
+        return Ok(outcome);
     }
     let [dram, hybrid, objects, persistent] = fill("P1", settings)?;
     let mean_ns = |runs: &[Filled]| runs.iter().map(|run| run.latencies.mean()).collect::<Vec<_>>();
@@ -106,8 +102,8 @@ pub(super) fn figure_7(settings: &Settings) -> anyhow::Result<Outcome> {
 pub(super) fn section_6_1(settings: &Settings) -> anyhow::Result<Outcome> {
     const WHAT: &str = "heap-hybrid / dram, throughput (Memcached)";
     const PAPER: &str = "0.82";
-    if let Some(reason) = shared_memory::missing() {
-        return Ok(unmeasured("P2", WHAT, PAPER, reason));
+    if let Some(outcome) = shared_memory::outcome_without("P2", WHAT, PAPER, Kind::Emulated) {
+        return Ok(outcome);
     }
     let [dram, hybrid, ..] = fill("P2", settings)?;
     let ours = Interval::of_ratios(&rates(&hybrid), &rates(&dram));
@@ -126,8 +122,10 @@ pub(super) fn table_4(settings: &Settings) -> anyhow::Result<Outcome> {
     // The columns of table 4 for the base, hybrid and fully persistent Redis, in microseconds.
     const PAPER: [&str; 3] = ["1 1 2 3 16", "6 8 10 18 528", "8 32 41 64 624"];
     let papers = [Some(PAPER[0]), None, Some(PAPER[1]), Some(PAPER[2])];
-    if let Some(reason) = shared_memory::missing() {
-        return Ok(unmeasured("P3", "percentiles of inserts", PAPER[2], reason));
+    if let Some(outcome) =
+        shared_memory::outcome_without("P3", "percentiles of inserts", PAPER[2], Kind::Emulated)
+    {
+        return Ok(outcome);
     }
     let all = fill("P3", settings)?;
     let (mut rows, mut series) = (Vec::new(), Vec::new());

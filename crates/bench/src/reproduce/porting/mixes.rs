@@ -53,10 +53,13 @@ fn rate((engine, workload, seed): (Engine, Workload, u64), records: u64) -> anyh
 /// P7.
 pub(super) fn figures_13_and_14(settings: &Settings) -> anyhow::Result<Outcome> {
     const PAPER: &str = "1.1 to 1.4 (8 clients)";
-    if let Some(reason) = shared_memory::missing() {
-        let what = "heap-hybrid / heap-persistent, throughput of YCSB's mixes";
-        let row = Row::not_measured("P7", what, PAPER, Kind::Emulated, reason);
-        return Ok(Outcome { rows: vec![row], plots: Vec::new() });
+    if let Some(outcome) = shared_memory::outcome_without(
+        "P7",
+        "heap-hybrid / heap-persistent, throughput of YCSB's mixes",
+        PAPER,
+        Kind::Emulated,
+    ) {
+        return Ok(outcome);
     }
     let records = u64::from(settings.records(RECORDS));
     let runs = settings.runs.min(RUNS_MAX) as usize;

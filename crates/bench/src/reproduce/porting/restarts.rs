@@ -21,9 +21,8 @@ pub(super) fn figures_17_and_18(settings: &Settings) -> anyhow::Result<Outcome> 
     const WHAT: &str = "restart of heap-hybrid / heap-persistent, time to the first get";
     // At 10 million keys.
     const PAPER: f64 = 28.5 / 4.0;
-    if let Some(reason) = shared_memory::missing() {
-        let row = Row::not_measured("P4", WHAT, PAPER, Kind::Measured, reason);
-        return Ok(Outcome { rows: vec![row], plots: Vec::new() });
+    if let Some(outcome) = shared_memory::outcome_without("P4", WHAT, PAPER, Kind::Measured) {
+        return Ok(outcome);
     }
     let sizes = PARTS.map(|part| (f64::from(settings.records(RECORDS)) * part).max(100.0) as u64);
     let runs = settings.runs.min(RUNS_MAX) as usize;
@@ -111,10 +110,13 @@ pub(super) fn figures_17_and_18(settings: &Settings) -> anyhow::Result<Outcome> 
 
 /// P5.
 pub(super) fn section_6_5(settings: &Settings) -> anyhow::Result<Outcome> {
-    if let Some(reason) = shared_memory::missing() {
-        let what = "records that were answered and are lost";
-        let row = Row::not_measured("P5", what, "at most 1", Kind::Deterministic, reason);
-        return Ok(Outcome { rows: vec![row], plots: Vec::new() });
+    if let Some(outcome) = shared_memory::outcome_without(
+        "P5",
+        "records that were answered and are lost",
+        "at most 1",
+        Kind::Deterministic,
+    ) {
+        return Ok(outcome);
     }
     let records = f64::from(settings.records(CRASHED_RECORDS));
     let points = CRASHES.map(|part| (records * part) as u64);

@@ -57,10 +57,13 @@ fn name(system: System) -> String {
 
 /// S2.
 pub(super) fn figure_8(settings: &Settings) -> anyhow::Result<Outcome> {
-    if let Some(reason) = shared_memory::missing() {
-        let what = "scmkv / an ordered index in DRAM, throughput of uniform writes";
-        let row = Row::not_measured("S2", what, "2.6 (small) 7 (large)", Kind::Emulated, reason);
-        return Ok(Outcome { rows: vec![row], plots: Vec::new() });
+    if let Some(outcome) = shared_memory::outcome_without(
+        "S2",
+        "scmkv / an ordered index in DRAM, throughput of uniform writes",
+        "2.6 (small) 7 (large)",
+        Kind::Emulated,
+    ) {
+        return Ok(outcome);
     }
     let no_lsm = lsm::missing();
     let mut systems = vec![SCM, System::Dram(ORDERED), System::Dram(HASHED)];

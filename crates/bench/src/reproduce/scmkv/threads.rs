@@ -26,9 +26,10 @@ fn ratio_of_paper(count: usize) -> Option<f64> {
 /// S3.
 pub(super) fn figure_10(settings: &Settings) -> anyhow::Result<Outcome> {
     let what = |count| format!("threads: {count} / 1, throughput of small uniform writes");
-    if let Some(reason) = shared_memory::missing() {
-        let row = Row::not_measured("S3", what(4), ratio_of_paper(4).unwrap_or(0.0), Kind::Emulated, reason);
-        return Ok(Outcome { rows: vec![row], plots: Vec::new() });
+    if let Some(outcome) =
+        shared_memory::outcome_without("S3", what(4), ratio_of_paper(4).unwrap_or(0.0), Kind::Emulated)
+    {
+        return Ok(outcome);
     }
     let cores = std::thread::available_parallelism()?.get();
     let counts = counts(cores);
