@@ -13,7 +13,7 @@ const RECORDS: u32 = 500_000;
 const OPERATIONS: u64 = 2;
 const RECORDS_A_SCAN: u64 = 20;
 /// Runs, at most.
-const RUNS_MAX: usize = 3;
+pub(super) const RUNS_MAX: usize = 3;
 /// Clients.
 pub(super) const THREADS: usize = 2;
 /// The device that is emulated.
@@ -78,10 +78,9 @@ impl Job {
         if self.workload.scans() { operations / RECORDS_A_SCAN } else { operations }
     }
 
-    fn run(&self, seed: u64) -> anyhow::Result<Timed> {
+    /// Its operations, and what it is run with.
+    pub fn config(&self, seed: u64) -> Config {
         let operations = self.operations();
-        let all =
-            DRAM_ALL_LEAST + 2 * (data_bytes(self.records) + self.records * (INDEX_BYTES + AROUND_BYTES));
         let mut config = Config {
             index: self.index.into(),
             workload: self.workload,
@@ -97,8 +96,9 @@ impl Job {
         };
         match self.system {
             System::Dram => {
+                let records = data_bytes(self.records) + self.records * (INDEX_BYTES + AROUND_BYTES);
                 config.engine = "dram".into();
-                config.dram = Some(Size::Bytes(all));
+                config.dram = Some(Size::Bytes(DRAM_ALL_LEAST + 2 * records));
                 config.durability = Some(Durability::None);
             }
             System::Hetermm(durability, profile) => {
@@ -109,7 +109,12 @@ impl Job {
                 config.durability = Some(durability);
             }
         }
-        let report = crate::run(&config)?;
+        config
+    }
+
+    /// Loads a store, drives it, and ends it.
+    pub fn run(&self, seed: u64) -> anyhow::Result<Timed> {
+        let report = crate::run(&self.config(seed))?;
         anyhow::ensure!(
             report.is_sound() && report.misses == 0,
             "{} misses, {} wrong answers, refused: {:?}",

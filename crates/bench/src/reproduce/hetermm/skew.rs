@@ -65,7 +65,7 @@ pub(super) fn section_6_2_2(settings: &Settings) -> anyhow::Result<Outcome> {
         format!("hetermm / TIPS with btree, RO, Z {SKEWED}, throughput"),
         "below 1",
         Kind::Emulated,
-        "TIPS is another system, and nothing here is shaped like it",
+        super::NO_PEER,
     ));
     Ok(Outcome { rows, plots: Vec::new() })
 }
