@@ -149,8 +149,8 @@ impl Storage {
         Ok(terrace::open(self.options.clone())?)
     }
 
-    /// Ends the store's life: saved if it is to be kept, dropped if its directories go anyway. Emulated memory without a place stays until
-    /// its store is closed: the next one would find what is in it.
+    /// Ends the store's life: saved if it is to be kept, dropped if its directories go anyway. Emulated memory
+    /// without a place stays until its store is closed: the next one would find what is in it.
     ///
     /// # Errors
     /// If saving fails.

@@ -1,4 +1,5 @@
-//! What `terrace reproduce hetermm` writes, at a tiny scale; what is counted, at a scale at which DRAM has a quarter of the records.
+//! What `terrace reproduce hetermm` writes, at a tiny scale; what is counted, at a scale at which DRAM has a quarter of
+//! the records.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 

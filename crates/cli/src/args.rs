@@ -38,7 +38,7 @@ pub enum Command {
     Bench(Box<crate::bench::BenchArgs>),
     /// Run one workload on every engine that takes the media, and print one table.
     Compare(Box<crate::compare::CompareArgs>),
-    /// Print a paper's figures and ours side by side.
+    /// Print papers' figures and ours side by side, of one paper or of all.
     Reproduce(Box<crate::reproduce::ReproduceArgs>),
     /// Verify every checksum and invariant of a store that nobody has open.
     Check(crate::check::CheckArgs),

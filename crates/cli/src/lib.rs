@@ -6,7 +6,7 @@
 //!                   +--> compare  terrace_bench::compare::run --> the same of several engines
 //!                   +--> redis  a redis.conf, redis-server's command line, also of a link with that name --> serve
 //!                   +--> memcached  its command line, also of a link with that name --> a cache, served likewise
-//!                   +--> reproduce  terrace_bench::reproduce::run --> papers' figures and ours, JSON, plots
+//!                   +--> reproduce  terrace_bench::reproduce::run --> papers' figures and ours, JSON, HTML, plots
 //!                   '--> check  a store's files, offline
 //! ```
 

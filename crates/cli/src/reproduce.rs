@@ -21,17 +21,19 @@ const STUDIES: [Study; 5] = [hetermm::STUDY, tac::STUDY, porting::STUDY, scmkv::
 /// Options of `terrace reproduce`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without a paper all are reproduced, one after the other, at one scale: each table is printed, and a report of all of them is written as \
-one HTML file that loads nothing from elsewhere (reproduce.html, or --html) and one JSON object (reproduce.json, or --json), both of them \
-anew after each paper. At scale 1 that takes the times below together.
+Without a paper all are reproduced, one after the other, at one scale: each table is printed, and a report of all of \
+them is written as one HTML file that loads nothing from elsewhere (reproduce.html, or --html) and one JSON object \
+(reproduce.json, or --json), both of them anew after each paper. At scale 1 that takes the times below together.
 
 Each row has the paper's figure and ours, where ours comes from (deterministic: counted in the engine; simulated: by the trace \
 simulator; measured: timed here; emulated: timed over an emulated device) and whether the paper's statement holds. What can't be \
 measured yet has no figure and says why. That a statement does not hold is no failure: the command fails if it can't run.
 
-hetermm: scale 1 has 1,000,000 records of 8 + 64 bytes for H3, 200,000 for H2 and 500,000 for what is timed (the paper has 200,000,000), DRAM for a quarter of \
-them (2 MiB at least: below scale 0.04 of H3 that is more). H2 and H3 are counted; H1, H4, H6 and H7 are timed over emulated devices in this process's memory, three \
-runs of each at most; H5 needs /dev/shm, and kills the store 50 times the scale, but four times at least. H1 has a stand-in of ours in the place of TIPS.
+hetermm: scale 1 has 1,000,000 records of 8 + 64 bytes for H3, 200,000 for H2 and 500,000 for what is timed (the paper \
+has 200,000,000), DRAM for a quarter of them (2 MiB at least, which below 87,382 records is more). H2 and H3 are \
+counted; H1, H4, H6 and H7 are timed over emulated devices in this process's memory, three runs of each at most; H5 \
+needs /dev/shm, and kills the store 50 times the scale, but four times at least. H1 has a stand-in of ours in the place \
+of TIPS.
 
 tac: scale 1 simulates 1,000,000 records for T1, 200,000 for T3 and 50,000 for T4 and T5 (the paper has 50,000,000), five runs of each with seeds that \
 follow each other. Stores of engine tac have 60,000 records for T1, in two runs, 64,000 for T2 and T3, 20,000 (40,000 where they are timed) for T4, 25,000 (60,000) for T5 and 40,000 for T6, in three. What is counted \

@@ -21,8 +21,9 @@ pub struct Collection {
     pub reports: Vec<Report>,
 }
 
-/// Reproduces these studies one after the other. Before each, `begins` is called with its name, its number from 1 on and how many there
-/// are; after each, `ended` with all that is there then, so that nothing is lost if a later one fails.
+/// Reproduces these studies one after the other. Before each, `begins` is called with its name, its number from 1 on
+/// and how many there are; after each, `ended` with all that is there then, so that nothing is lost if a later one
+/// fails.
 ///
 /// # Errors
 /// As [`run`], and if `ended` fails.

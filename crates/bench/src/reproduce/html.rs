@@ -46,7 +46,8 @@ fn write_page(out: &mut String, collection: &Collection) -> std::fmt::Result {
     writeln!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>terrace reproduce</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>terrace \
+         reproduce</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
          <h1>Papers' figures and ours</h1>"
     )?;
     head(out, collection)?;
@@ -85,8 +86,10 @@ fn head(out: &mut String, collection: &Collection) -> std::fmt::Result {
     }
     writeln!(
         out,
-        "</table>\n<p>Deterministic: counted in the engine, the same on any machine. Simulated: by the trace simulator, the same anywhere. \
-         Timed: on this machine. Emulated: over memory to which a device's latency and bandwidth are added. What was not measured has no \
+        "</table>\n<p>Deterministic: counted in the engine, the same on any machine. Simulated: by the trace \
+         simulator, the same anywhere. \
+         Timed: on this machine. Emulated: over memory to which a device's latency and bandwidth are added. What was \
+         not measured has no \
          figure and says why. ± is half of a 95% interval.</p>"
     )
 }
@@ -94,13 +97,15 @@ fn head(out: &mut String, collection: &Collection) -> std::fmt::Result {
 fn summary(out: &mut String, reports: &[Report]) -> std::fmt::Result {
     writeln!(
         out,
-        "<table>\n<tr><th>study</th><th>rows</th><th>hold</th><th>do not</th><th>not judged</th><th>not measured</th><th>seconds</th></tr>"
+        "<table>\n<tr><th>study</th><th>rows</th><th>hold</th><th>do not</th><th>not judged</th><th>not \
+         measured</th><th>seconds</th></tr>"
     )?;
     for report in reports {
         let count = report.count();
         writeln!(
             out,
-            "<tr><td><a href=\"#{name}\">{name}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.0}</td></tr>",
+            "<tr><td><a href=\"#{name}\">{name}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             <td>{:.0}</td></tr>",
             report.rows.len(),
             count.hold,
             count.do_not,
@@ -116,7 +121,8 @@ fn summary(out: &mut String, reports: &[Report]) -> std::fmt::Result {
 fn study(out: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(
         out,
-        "<h2 id=\"{name}\">{name}</h2>\n<p>{}</p>\n<table>\n<tr><th></th><th>what</th><th>paper</th><th>ours</th><th>how</th><th>device</th>\
+        "<h2 id=\"{name}\">{name}</h2>\n<p>{}</p>\n<table>\n\
+         <tr><th></th><th>what</th><th>paper</th><th>ours</th><th>how</th><th>device</th>\
          <th>holds</th></tr>",
         escaped(&report.about),
         name = report.study,
@@ -141,7 +147,8 @@ fn row(out: &mut String, row: &Row) -> std::fmt::Result {
         row.holds.reason().map_or_else(String::new, |reason| format!(" <small>{}</small>", escaped(&reason)));
     writeln!(
         out,
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{holds}{reason}</td></tr>",
+        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td \
+         class=\"{}\">{holds}{reason}</td></tr>",
         row.id,
         escaped(&row.what),
         escaped(&row.paper),
@@ -196,7 +203,8 @@ mod tests {
         };
         let page = page(&Collection::of(report, &Options { settings, only: Vec::new(), plots: None }));
         for words in [
-            "<td>a &lt; b &amp; c</td><td>2.00</td><td>1.50</td><td>timed</td><td>emulated</td><td class=\"no\">no</td>",
+            "<td>a &lt; b &amp; c</td><td>2.00</td><td>1.50</td><td>timed</td><td>emulated</td><td \
+             class=\"no\">no</td>",
             "<td class=\"\">n/a <small>why</small></td>",
             "colspan=\"6\">a store</td>",
             "<h2 id=\"x\">x</h2>",

@@ -9,7 +9,8 @@
 //!   Collection (of several studies) --> one HTML file (html), one JSON object; with the machine (circumstances)
 //! ```
 //!
-//! This frame knows no paper; [`hetermm`], [`tac`], [`porting`], [`scmkv`] and [`bonsai`] are five. What can't be measured yet is a row that says so and has no figure.
+//! This frame knows no paper; [`hetermm`], [`tac`], [`porting`], [`scmkv`] and [`bonsai`] are five. What can't be
+//! measured yet is a row that says so and has no figure.
 
 mod all;
 pub mod bonsai;

@@ -1,4 +1,5 @@
-//! Stores that are timed: loaded, then driven by a few clients, in runs that alternate. Nothing is kept: the memory is the process's.
+//! Stores that are timed: loaded, then driven by a few clients, in runs that alternate. Nothing is kept: the memory is
+//! the process's.
 
 use terrace::engine::Durability;
 use terrace::{Size, TierSpec};

@@ -1,8 +1,8 @@
 //! H6: beside the same index with everything in DRAM, which no store over slower memory passes: how near ours comes.
 //!
 //! ```text
-//!   one operation at a time, sync     over memory as fast as DRAM, and over a device, with the bound that its waits leave: the paper's
-//!   batches, the default durability   over memory as fast as DRAM: what is left is the engine's own cost, and there are aims for it
+//!   one operation at a time, sync     as the paper's: over memory as fast as DRAM, and over a device, with its bound
+//!   batches, the default durability   over memory as fast as DRAM: the engine's own cost, for which there are aims
 //! ```
 
 use terrace::engine::Durability;
@@ -32,7 +32,8 @@ fn aim(index: &str, workload: Workload) -> Option<f64> {
     }
 }
 
-/// What is run of an index and a workload: everything in DRAM, and ours over either profile; the first and the second in batches.
+/// What is run of an index and a workload: everything in DRAM, and ours over either profile; the first and the second
+/// in batches.
 fn jobs(index: &'static str, workload: Workload, settings: &Settings) -> [Job; JOBS] {
     let hetermm = |durability, profile| System::Hetermm(durability, profile);
     let one = |system| Job::new(system, index, workload, settings);
@@ -56,7 +57,8 @@ fn gets_share(workload: Workload) -> Option<f64> {
     }
 }
 
-/// What the device makes an operation wait for at least, in seconds: a read of each get below DRAM, one granule's write of each set.
+/// What the device makes an operation wait for at least, in seconds: a read of each get below DRAM, one granule's write
+/// of each set.
 fn waits(profile: &Profile, dram: &Profile, gets: f64, hits: f64) -> f64 {
     let read = profile.read_random_ns.saturating_sub(dram.read_random_ns) as f64;
     let store = profile.store_ns.saturating_sub(dram.store_ns) as f64;

@@ -1,5 +1,5 @@
-//! A store with one client, in which hits and accesses are counted: in the process's memory, with a clock that stands still, and
-//! background work by turns.
+//! A store with one client, in which hits and accesses are counted: in the process's memory, with a clock that stands
+//! still, and background work by turns.
 
 use std::sync::Arc;
 

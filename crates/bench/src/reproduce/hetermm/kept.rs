@@ -1,11 +1,11 @@
 //! A store that is killed again and again, and whoever remembers all that it answered.
 //!
 //! ```text
-//!   load --> kill --> open, timed --> check every record --> write --> kill: a batch is under way, nobody waits for it --> open ...
+//!   load --> kill --> open, timed --> check every record --> write, a batch is under way --> kill --> open ...
 //! ```
 //!
-//! A kill is [`OpenStore::kill`] in this process: nothing more is written from there on. What the kernel would do to a process (SIGKILL, at
-//! any instruction) the tests of the `terrace` command do.
+//! A kill is [`OpenStore::kill`] in this process: nothing more is written from there on. What the kernel would do to a
+//! process (SIGKILL, at any instruction) the tests of the `terrace` command do.
 
 use std::time::{Duration, Instant};
 
@@ -72,8 +72,8 @@ impl Kept {
         Ok(Opened { session: store.session()?, store })
     }
 
-    /// Opens the store, looks at every record, writes these and kills it: how long the opening took, and how many records were not as they
-    /// were answered. A new store is loaded instead.
+    /// Opens the store, looks at every record, writes these and kills it: how long the opening took, and how many
+    /// records were not as they were answered.
     pub fn round(
         &mut self,
         recovery_threads: usize,
@@ -140,8 +140,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Reads every record: how many are neither as they were answered last nor as a batch under way had them. What is found is what
-    /// counts from here on.
+    /// Reads every record: how many are neither as they were answered last nor as a batch under way had them. What is
+    /// found is what counts from here on.
     fn check(&mut self, session: &mut dyn Session) -> anyhow::Result<u64> {
         let mut batch = Batch::new();
         let (mut key, mut value) = (Vec::new(), Vec::new());

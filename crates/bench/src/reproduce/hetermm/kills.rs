@@ -13,7 +13,8 @@ const KILLS: u32 = 50;
 const KILLS_LEAST: u32 = 4;
 /// Of so many records one is written between two kills.
 const RECORDS_A_WRITE: u64 = 10;
-/// Million records a second a thread: what is asked of ours, and what the paper has, from 4 to 14 s for 200 million on 16.
+/// Million records a second a thread: what is asked of ours, and what the paper has, from 4 to 14 s for 200 million on
+/// 16.
 const LEAST: f64 = 2.0;
 const PAPER: &str = "0.9 to 3.1";
 /// Recovery's threads, one kill after the other.
@@ -56,7 +57,8 @@ pub(super) fn section_6_3_2(settings: &Settings) -> anyhow::Result<Outcome> {
     let found = each("H5", 1, &[settings.seed], |seed| count(records, kills, *seed))?;
     let [found] = &found[..] else { anyhow::bail!("a run was lost") };
     let setting = format!(
-        "{}, in shared memory, sync; {kills} times ended as by a kill (in this process: no signal) with a batch under way, after sets of a \
+        "{}, in shared memory, sync; {kills} times ended as by a kill (in this process: no signal) with a batch \
+         under way, after sets of a \
          tenth of the records, zipfian:{YCSB_EXPONENT}; each time every record is read",
         sizes(records)
     );
@@ -72,7 +74,8 @@ pub(super) fn section_6_3_2(settings: &Settings) -> anyhow::Result<Outcome> {
         let ours = Interval::of(rates);
         timed.row(
             format!(
-                "million records a second a thread from the opening's start to its end, recovery on {threads}; at least {LEAST}"
+                "million records a second a thread from the opening's start to its end, recovery on {threads}; at \
+                 least {LEAST}"
             ),
             if threads == 1 { PAPER.into() } else { Figure::from(format!("{PAPER} (16 threads)")) },
             ours,

@@ -1,4 +1,5 @@
-//! HeterMM: records in pages that move from DRAM to persistent memory, behind an index in DRAM that knows addresses alone.
+//! HeterMM: records in pages that move from DRAM to persistent memory, behind an index in DRAM that knows addresses
+//! alone.
 //!
 //! ```text
 //!   H1        beside a stand-in for TIPS (table 2)                        peer.rs over stand_in.rs
@@ -10,7 +11,8 @@
 //!                                                                         stores that are timed: bed.rs
 //! ```
 //!
-//! Records have the paper's lengths, 8 + 64 bytes, and DRAM holds a quarter of them, with the index beside that, as in the paper.
+//! Records have the paper's lengths, 8 + 64 bytes, and DRAM holds a quarter of them, with the index beside that, as in
+//! the paper.
 
 mod bed;
 mod ceiling;

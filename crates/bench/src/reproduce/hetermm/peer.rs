@@ -1,4 +1,5 @@
-//! H1: beside TIPS, which is another system: our stand-in for it with a hash table is driven instead, and labelled so. Timed.
+//! H1: beside TIPS, which is another system: our stand-in for it with a hash table is driven instead, and labelled so.
+//! Timed.
 
 use super::super::driven::Driven;
 use super::super::sheet::Sheet;
@@ -93,8 +94,10 @@ pub(super) fn table_2(settings: &Settings) -> anyhow::Result<Outcome> {
         "H1",
         Kind::Emulated,
         format!(
-            "{setting}, emulated: profile {OPTANE}; hetermm under sync; our stand-in: a hash table and all records in PMem, a table in DRAM \
-             that leads to every record, operation, undo and allocation logs, one thread that replays; it has no checksums, sessions, expiry or recovery, which ours has"
+            "{setting}, emulated: profile {OPTANE}; hetermm under sync; our stand-in: a hash table and all records \
+             in PMem, a table in DRAM \
+             that leads to every record, operation, undo and allocation logs, one thread that replays; it has no \
+             checksums, sessions, expiry or recovery, which ours has"
         ),
     );
     for ((workload, paper), runs) in PAPER.into_iter().zip(runs.chunks(2)) {

@@ -1,17 +1,19 @@
-//! Our stand-in for TIPS: no code of its, but what the paper says that it does to persistent memory. A hash table and all records are there;
-//! a table in DRAM leads to every record, as TIPS's cache holds all of the index in the paper.
+//! Our stand-in for TIPS: no code of its, but what the paper says that it does to persistent memory. A hash table and
+//! all records are there; a table in DRAM leads to every record, as TIPS's cache holds all of the index in the paper.
 //!
 //! ```text
-//!   set --> record, and its entry in the allocation log | fence --> entry in the operation log | fence --> its mark | fence
-//!             --> table in DRAM --> answered                          replayer: undo record | fence --> table in memory | fence
+//!   set --> record, its entry in the allocation log | fence --> entry of the operation log | fence --> mark | fence
+//!             --> table in DRAM --> answered                replayer: undo record | fence --> table in memory | fence
 //!   get --> table in DRAM --> record, read from memory
 //! ```
 //!
 //! # Thread safety
-//! A part of the table in DRAM is locked while a record that it leads to is read, and while a set logs its entry: entries of a key reach the
-//! replayer in their order. It gives a record's place back once the table in memory leads elsewhere; nobody reads there by then.
+//! A part of the table in DRAM is locked while a record that it leads to is read, and while a set logs its entry:
+//! entries of a key reach the replayer in their order. It gives a record's place back once the table in memory leads
+//! elsewhere; nobody reads there by then.
 //!
-//! Nothing recovers it: logs are written for what they cost. Their rings are longer than the queue of what is not replayed.
+//! Nothing recovers it: logs are written for what they cost. Their rings are longer than the queue of what is not
+//! replayed.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -34,7 +34,8 @@ pub(super) fn section_6_2_1(settings: &Settings) -> anyhow::Result<Outcome> {
         "H2",
         Kind::Deterministic,
         format!(
-            "{}, {DISTRIBUTION}, loaded and overwritten once before as many sets, then as many gets, are counted; sync; in the process's \
+            "{}, {DISTRIBUTION}, loaded and overwritten once before as many sets, then as many gets, are counted; \
+             sync; in the process's \
              memory, background work by turns and all of it counted; a burst is a fence that makes stores durable",
             sizes(records)
         ),
