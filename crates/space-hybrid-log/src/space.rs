@@ -453,6 +453,7 @@ impl<L: Lower> Sizing for HybridLog<L> {
             ("pages_free", frames),
             ("pages_cached", self.cache.counts.pages.load(Relaxed)),
             ("records_cached", self.cache.counts.records.load(Relaxed)),
+            ("cache_table_bytes", self.cache.aside_bytes()),
             ("cache_admitted", self.cache.counts.admitted.load(Relaxed)),
             ("cache_kept", self.cache.counts.kept.load(Relaxed)),
             ("cache_left", self.cache.counts.left.load(Relaxed)),

@@ -7,7 +7,7 @@ use terrace::{OpenStore, Options, Place, Tier};
 use terrace_protocol::resp::Value;
 use terrace_server::ServerOptions;
 
-use crate::client::{Client, ok};
+use crate::client::{Client, bulk, ok};
 use crate::ours::Ours;
 
 const BYTES: u64 = 64 << 20;
@@ -111,5 +111,47 @@ fn a_store_that_keeps_its_size_says_so() {
     for tier in ["pmem", "ssd"] {
         let advice = format!(": raise --{tier} for a new store, as this one keeps its size, delete keys, or");
         is_sound("hetermm", tier, &advice);
+    }
+}
+
+/// Engine `hetermm` has a read cache, which is changed while it runs; others say that they have none.
+#[test]
+fn the_read_cache_is_changed_while_the_server_runs() {
+    for engine in ["hetermm", "tac"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("terrace.toml");
+        std::fs::write(&path, "threads = 1\n").unwrap();
+        let store = open(dir.path(), engine, "ssd", BYTES);
+        let options =
+            ServerOptions { threads: 1, config_file: Some(path.clone()), ..ServerOptions::default() };
+        let ours = Ours::over(store, options);
+        let mut client = Client::connect(ours.address);
+        let is = |client: &mut Client| client.ask(&["CONFIG", "GET", "read-cache"]);
+        let told = |value: &str| Value::Array(vec![bulk("read-cache"), bulk(value)]);
+        if engine == "hetermm" {
+            assert_eq!(is(&mut client), told("gated"));
+            for value in ["sampled:7", "off"] {
+                assert_eq!(client.ask(&["CONFIG", "SET", "read-cache", value]), ok());
+                assert_eq!(is(&mut client), told(value));
+            }
+            assert_eq!(client.ask(&["CONFIG", "REWRITE"]), ok());
+            assert!(std::fs::read_to_string(&path).unwrap().contains("\nread-cache = \"off\"\n"));
+        } else {
+            assert_eq!(is(&mut client), told(""));
+        }
+        for (value, words) in [("sampled:0", "sampled:100"), ("on", "expected gated, off")] {
+            let refused = client.ask(&["CONFIG", "SET", "read-cache", value]);
+            assert!(
+                matches!(&refused, Value::Error(text) if String::from_utf8_lossy(text).contains(words)),
+                "{refused:?}"
+            );
+        }
+        if engine == "tac" {
+            let refused = client.ask(&["CONFIG", "SET", "read-cache", "off"]);
+            assert!(
+                matches!(&refused, Value::Error(text) if String::from_utf8_lossy(text).contains("no read cache"))
+            );
+        }
+        stop(ours, client);
     }
 }

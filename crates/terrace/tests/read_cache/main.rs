@@ -87,6 +87,9 @@ fn what_is_read_below_dram_comes_up() {
         until("hot records are in DRAM", || read_hot(&store) > 0.99);
         let stats = store.stats();
         assert!(stats.dram_other_bytes <= DRAM + MIB / 2, "{} bytes", stats.dram_other_bytes);
+        let [pages, of_page, beside] =
+            ["pages", "page_bytes", "cache_table_bytes"].map(|name| detail(&store, name));
+        assert!(beside > 0 && pages * of_page + beside <= DRAM, "{pages} pages and {beside} bytes");
         store.set_read_cache(ReadCache::Off).unwrap();
         until("pages are given back", || detail(&store, "pages_cached") == 0);
         assert!(read_hot(&store) < 0.01, "there is no cache any more");

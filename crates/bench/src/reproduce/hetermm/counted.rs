@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::ensure;
 use terrace::engine::clock::ManualClock;
 use terrace::engine::{Durability, Stats};
-use terrace::{OpenStore, Options, Tier};
+use terrace::{OpenStore, Options, ReadCache, Tier};
 use terrace_media::CountersSnapshot;
 
 use super::super::in_memory::{finish, media, take_a_turn, tier};
@@ -58,9 +58,15 @@ pub(super) struct Did {
 
 impl Counted {
     /// A store that is loaded with so many records, and has room for so many more writes.
-    pub fn new(distribution: Distribution, records: u64, writes: u64, seed: u64) -> anyhow::Result<Self> {
+    pub fn new(
+        (distribution, read_cache): (Distribution, ReadCache),
+        records: u64,
+        writes: u64,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
         let store = terrace::open(Options {
             engine: "hetermm".into(),
+            read_cache: Some(read_cache),
             dram_records: Some(dram_bytes(records)),
             pmem: Some(Tier { bytes: pmem_bytes(records + writes), place: None }),
             profile: Some(NO_DELAYS.into()),

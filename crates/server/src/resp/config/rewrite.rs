@@ -12,7 +12,7 @@ use crate::shared::Shared;
 
 /// Parameters that the file has, and whether the value is a text there. Of those that are missing `pmem-size` and `ssd-size` are the
 /// store's own, and others change nothing.
-const KEYS: [(&str, bool); 19] = [
+const KEYS: [(&str, bool); 20] = [
     ("acllog-max-len", false),
     ("client-output-buffer-limit", true),
     ("latency-monitor-threshold", false),
@@ -22,6 +22,7 @@ const KEYS: [(&str, bool); 19] = [
     ("maxmemory-clients", false),
     ("notify-keyspace-events", true),
     ("protected-mode", true),
+    ("read-cache", true),
     ("requirepass", true),
     ("slowlog-log-slower-than", false),
     ("slowlog-max-len", false),
