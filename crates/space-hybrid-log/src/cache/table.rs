@@ -100,7 +100,7 @@ impl Table {
 
     /// The first entry that leads to a copy that is looked for, if `is_it` says so.
     #[inline]
-    fn look<'t>(&'t self, hash: Hash, mut is_it: impl FnMut(u64) -> bool) -> Option<&'t AtomicU64> {
+    fn look(&self, hash: Hash, mut is_it: impl FnMut(u64) -> bool) -> Option<&AtomicU64> {
         for bucket in self.buckets_now(hash)? {
             for entry in bucket {
                 // Acquire: the words are stored before the entry.
