@@ -19,6 +19,12 @@ const RECORD_BYTES: u64 = 1040;
 const KEYS: u64 = (BLOCKS - DRAM) as u64 * BLOCK_BYTES as u64 / RECORD_BYTES * 7 / 10;
 
 fn set(session: &mut dyn Session, key: u64) {
+    let batch = begin(session, key);
+    is_stored(session, batch, key);
+}
+
+/// Sets a key, and waits for no answer.
+fn begin(session: &mut dyn Session, key: u64) -> Batch {
     let mut batch = Batch::new();
     let value = batch.bytes(&[b'v'; VALUE_BYTES]);
     let (condition, expiry) = (Condition::Always, Expiry::Clear);
@@ -28,6 +34,11 @@ fn set(session: &mut dyn Session, key: u64) {
         OpKind::Set { value, condition, expiry, flags: None, old_value: false },
     );
     session.execute(&mut batch);
+    batch
+}
+
+/// Waits for the answer.
+fn is_stored(session: &mut dyn Session, mut batch: Batch, key: u64) {
     let proof = session.wait(&mut batch);
     assert!(matches!(batch.reply(0, &proof), Reply::Stored { .. }), "{key}: {:?}", batch.reply(0, &proof));
 }
@@ -37,14 +48,18 @@ fn detail(store: &dyn Store, name: &str) -> u64 {
     details.iter().find(|(of, _)| *of == name).unwrap().1
 }
 
-#[test]
-fn pages_are_full_when_they_go_though_reclamation_waits_for_them() {
+fn new_store() -> Box<dyn Store> {
     let media = Media {
         log: SimBlock::from_image(vec![0; LOG_BYTES + BLOCK_BYTES]),
         data: SimBlock::from_image(vec![0; (BLOCKS + 1) * BLOCK_BYTES]),
     };
     let clock = Arc::new(ManualClock::new(1_800_000_000_000_000));
-    let store = super::expiry::open_with(&media, &clock, true, (DRAM * BLOCK_BYTES) as u64);
+    super::expiry::open_with(&media, &clock, true, (DRAM * BLOCK_BYTES) as u64)
+}
+
+#[test]
+fn pages_are_full_when_they_go_though_reclamation_waits_for_them() {
+    let store = new_store();
     let mut session = store.session().unwrap();
     (0..KEYS).for_each(|key| set(&mut *session, key));
     let before = ["blocks_sealed", "records_moved"].map(|name| detail(&*store, name));
@@ -61,5 +76,27 @@ fn pages_are_full_when_they_go_though_reclamation_waits_for_them() {
     assert!(moved > sets / 4, "{moved} records were moved");
     assert!(sealed * 10 < full * 11, "{sealed} pages went, {full} would have done");
     drop(session);
+    store.close().unwrap();
+}
+
+/// The paper's alarm (section 5.4): its page is flushed in its turn, and its block is used again, whatever it does.
+#[test]
+fn a_session_that_rests_holds_up_neither_flushing_nor_reuse() {
+    let store = new_store();
+    let (mut resting, mut busy) = (store.session().unwrap(), store.session().unwrap());
+    // One write that it has heard of, and one that it has not, on a page that it goes on filling.
+    set(&mut *resting, KEYS);
+    let unheard = begin(&mut *resting, KEYS + 1);
+    for i in 0..10 * (DRAM * BLOCK_BYTES) as u64 / RECORD_BYTES {
+        set(&mut *busy, i % KEYS);
+        store.step();
+    }
+    let [sealed, reused] = ["blocks_sealed", "blocks_reused"].map(|name| detail(&*store, name));
+    assert!(sealed > 9 * DRAM as u64, "{sealed} pages were flushed");
+    assert!(reused > BLOCKS as u64, "{reused} blocks were used again");
+    is_stored(&mut *resting, unheard, KEYS + 1);
+    (KEYS..KEYS + 3).for_each(|key| set(&mut *resting, key));
+    drop((resting, busy));
+    assert_eq!(store.len(0), KEYS + 3);
     store.close().unwrap();
 }
