@@ -20,6 +20,8 @@ use crate::flush::Flushing;
 use crate::open::FRAMES_MIN;
 use crate::space::{HybridLog, Local};
 
+/// Where misses are cheap, one of so many is counted once the cache is full.
+const COUNTED_EVERY: u32 = 4;
 /// Pages that the cache fills between two looks at what writers did meanwhile.
 const FILLED_A_LOOK: u64 = 4;
 /// Writers rest if they began at most one page for so many of the cache.
@@ -57,13 +59,17 @@ impl<L: Lower> HybridLog<L> {
         if L::DIRECT && self.cache.has(&self.frames, address, seq) {
             return;
         }
-        if let ReadCache::Sampled(every) = admission {
-            local.missed += 1;
-            if local.missed < every.get() {
-                return;
-            }
-            local.missed = 0;
+        let every = match admission {
+            ReadCache::Sampled(every) => every.get(),
+            // Counting costs a good part of what such a miss does.
+            _ if L::DIRECT && self.cache.is_full() => COUNTED_EVERY,
+            _ => 1,
+        };
+        local.missed += 1;
+        if local.missed < every {
+            return;
         }
+        local.missed = 0;
         self.cache.admit(
             &self.frames,
             (address, seq),

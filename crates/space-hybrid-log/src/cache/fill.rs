@@ -7,16 +7,12 @@ use terrace_blocks::{Frames, u64_at};
 use terrace_engine::ReadCache;
 use terrace_engine::record::RecordMeta;
 use terrace_index::Address;
-use terrace_policy::{Count, Sketch};
 
 use super::Cache;
+use super::gate::Gate;
 use super::table::{FRONT_WORDS, Hash};
 use crate::sync::AtomicU64;
 
-/// Counters of misses for each entry that the table has; half a byte each.
-const COUNTERS_AN_ENTRY: usize = 4;
-/// Misses that are remembered, in counters: then all are halved.
-const REMEMBERED: u64 = 4;
 /// A longer record than this part of a page is not copied.
 const RECORD_PART: usize = 4;
 /// Of a page that leaves, this part goes at least: else giving pages back might not end. Half where writers wait for it.
@@ -43,11 +39,7 @@ pub(crate) struct Filling {
     /// Full pages, oldest first.
     pages: VecDeque<Page>,
     entries: u64,
-    /// Whether pages have left: until then there is room for all.
-    is_full: bool,
-    /// How often what is not in DRAM was missed.
-    misses: Sketch,
-    counted: u64,
+    gate: Gate,
 }
 
 /// The words of a record that is copied.
@@ -95,13 +87,12 @@ impl Filling {
             wants: false,
             pages: VecDeque::new(),
             entries: 0,
-            is_full: false,
-            misses: Sketch::new(1),
-            counted: 0,
+            gate: Gate::new(),
         }
     }
-    pub fn sketch_bytes(&self) -> u64 {
-        self.misses.bytes() as u64
+    /// Bytes for counts of misses.
+    pub fn gate_bytes(&self) -> u64 {
+        self.gate.bytes()
     }
     /// How many frames it can use, if it may keep so many for later.
     pub fn wants(&self, spares: usize) -> usize {
@@ -119,24 +110,6 @@ impl Filling {
     /// Whether it holds a frame.
     pub fn holds_any(&self) -> bool {
         !self.spares.is_empty() || self.page.is_some() || !self.pages.is_empty()
-    }
-
-    /// Whether a record that was missed is copied.
-    fn admits(&mut self, admission: ReadCache, hash: Hash) -> bool {
-        match admission {
-            ReadCache::Off => false,
-            // The session has counted.
-            ReadCache::Sampled(_) => true,
-            ReadCache::Gated => {
-                let counters = self.misses.bytes() as u64 * 2;
-                self.counted += 1;
-                if self.counted * REMEMBERED > counters {
-                    self.misses.halve(0, 1);
-                    self.counted = 0;
-                }
-                self.misses.touch(hash.raw()) > Count::ONE || !self.is_full
-            }
-        }
     }
 
     /// Whether there may be room for a copy; if not, a frame is wanted.
@@ -176,7 +149,13 @@ impl Cache {
         record: impl FnOnce(&mut dyn FnMut(&[u8])),
     ) {
         let Some(mut filling) = self.filling.try_lock() else { return };
-        if !filling.admits(self.admission(), Hash::of(address.raw())) || !filling.has_any_room() {
+        let is_let_in = match self.admission() {
+            ReadCache::Off => false,
+            // The session has counted.
+            ReadCache::Sampled(_) => true,
+            ReadCache::Gated => filling.gate.admits(Hash::of(address.raw())),
+        };
+        if !is_let_in || !filling.has_any_room() {
             return;
         }
         if self.table.find(frames, address.raw(), seq).is_some() {
@@ -225,9 +204,8 @@ impl Cache {
         if filling.entries * 4 > self.table.capacity() * FULL_QUARTERS {
             self.table.grow(frames);
         }
-        let counters = self.table.capacity() as usize * COUNTERS_AN_ENTRY;
-        if self.admission() == ReadCache::Gated && filling.misses.bytes() * 2 < counters {
-            filling.misses = filling.misses.doubled();
+        if self.admission() == ReadCache::Gated {
+            filling.gate.grow(self.table.capacity());
         }
     }
 
@@ -251,15 +229,14 @@ impl Cache {
                 Some(page.frame)
             });
             if !filling.holds_any() {
-                filling.is_full = false;
                 filling.wants = false;
                 self.table.clear();
-                filling.misses = Sketch::new(1);
+                filling.gate = Gate::new();
+                self.is_full.store(false, Relaxed);
             }
             self.tell(filling);
             return frame;
         };
-        filling.is_full = true;
         let goes = page.used / if writers_rest { GOES_PART } else { 2 };
         let most = if keeps { page.used - goes } else { 0 };
         self.empty(filling, frames, page, most, stamp, more);
@@ -278,7 +255,7 @@ impl Cache {
         more: &mut Option<u32>,
     ) {
         let words = frames.words(page.frame);
-        let (mut at, mut kept) = (0, 0);
+        let (mut at, mut kept, mut copies, mut found) = (0, 0, 0, 0);
         while at < page.used {
             let (address, seq) = (words[at].load(Relaxed), words[at + 1].load(Relaxed));
             let record = at + FRONT_WORDS;
@@ -286,6 +263,8 @@ impl Cache {
             let word = u64::from(page.frame) * filling.frame_words as u64 + at as u64;
             at = record + used;
             let Some((entry, seen)) = self.table.entry_of(address, word) else { continue };
+            copies += 1;
+            found += usize::from(seen > 0);
             let again = if seen > 0 && kept + FRONT_WORDS + used <= most {
                 let record = Source::Words(&words[record..record + used]);
                 self.copy(filling, frames, (address, seq), &record, stamp, more)
@@ -305,6 +284,8 @@ impl Cache {
                 }
             }
         }
+        filling.gate.left(copies, found);
+        self.is_full.store(filling.gate.is_full(), Relaxed);
     }
 
     fn tell(&self, filling: &Filling) {

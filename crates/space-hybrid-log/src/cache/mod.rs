@@ -21,12 +21,13 @@
 //! * A page's frame is given away only after its entries are gone and an epoch has passed since.
 
 mod fill;
+mod gate;
 mod table;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use std::num::NonZeroU32;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use terrace_blocks::Frames;
 use terrace_engine::ReadCache;
@@ -51,6 +52,8 @@ pub(crate) struct Cache {
     /// See [`Self::admission`].
     admission: AtomicU64,
     is_possible: bool,
+    /// Whether pages have left, so that not all is taken in. A hint for sessions.
+    is_full: AtomicBool,
     pub(super) filling: Mutex<Filling>,
     pub(super) counts: Counts,
 }
@@ -73,6 +76,7 @@ impl Cache {
             table: Table::new(if is_possible { frames * frame_bytes } else { 0 }),
             admission: AtomicU64::new(if is_possible { GATED } else { OFF }),
             is_possible,
+            is_full: false.into(),
             filling: Mutex::new(Filling::new(frame_bytes)),
             counts: Counts::default(),
         }
@@ -81,6 +85,12 @@ impl Cache {
     /// Whether there are frames enough for one.
     pub fn is_possible(&self) -> bool {
         self.is_possible
+    }
+
+    /// Whether pages have left, so that not all is taken in.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Relaxed)
     }
 
     /// Which records it takes in.
@@ -126,6 +136,6 @@ impl Cache {
 
     /// Bytes beside its pages.
     pub fn aside_bytes(&self) -> u64 {
-        self.table.bytes() + self.filling.lock().sketch_bytes()
+        self.table.bytes() + self.filling.lock().gate_bytes()
     }
 }
