@@ -68,6 +68,12 @@ fn fetch_any(words: Words<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Buff
 #[cfg(target_arch = "x86_64")]
 const PREFETCHED_LINES: usize = 4;
 
+/// Starts loading the line that words begin in.
+#[inline]
+pub fn prefetch_line(words: &[AtomicU64]) {
+    prefetch(&words[..words.len().min(1)]);
+}
+
 /// Starts loading a record's words into the cache.
 #[inline]
 pub fn prefetch(words: &[AtomicU64]) {

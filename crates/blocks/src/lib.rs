@@ -95,7 +95,7 @@ pub use compose::{
     open_block_with, open_byte, open_byte_with, open_tiered, sessions_max,
 };
 pub use dram_target::DramTarget;
-pub use fetch::{fetch_words, prefetch};
+pub use fetch::{fetch_words, prefetch, prefetch_line};
 pub use frames::Frames;
 pub use free::Free;
 pub use freeing::Freeing;

@@ -5,10 +5,9 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 /// How the read cache of engine `hetermm` takes records in (HeterMM section 5.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadCache {
     /// All until DRAM is full, then those that were missed twice of late. Of the oldest page those stay that were read since they came.
-    #[default]
     Gated,
     /// One of so many reads; the oldest page leaves with all that is in it (the paper's sampled FIFO).
     Sampled(NonZeroU32),

@@ -267,6 +267,7 @@ impl Records for DramSpace {
         _index: &AnyIndex,
         _key: &Key<'_>,
         address: Address,
+        _tier: u8,
         _read: Option<&[u8]>,
     ) {
         HeapRecord::at(address).note_read();

@@ -312,6 +312,7 @@ impl<R: ByteRegion> Records for HeapSpace<R> {
         _index: &AnyIndex,
         _key: &Key<'_>,
         address: Address,
+        _tier: u8,
         _read: Option<&[u8]>,
     ) {
         if let Some((page, _, chunk)) = self.pages.number(address.raw()) {

@@ -17,9 +17,23 @@ impl<L: Lower> HybridLog<L> {
         let Some(slot) = self.blocks.slots.get(place.slot as usize) else { return };
         match slot.frame() {
             Some(frame) => prefetch(&self.frames.words(frame)[place.offset as usize / 8..]),
-            None if self.cache.touch(&self.frames, address) => {}
+            None if self.cache.touch(address) => {}
             None if L::DIRECT => self.blocks.prefetch_direct(place),
             None => {}
+        }
+    }
+
+    /// Starts loading the record's copy once [`touch_record`](Self::touch_record) has loaded where that may be; the record itself if
+    /// there seems to be none.
+    #[inline]
+    pub(crate) fn touch_copy(&self, address: Address) {
+        if self.cache.is_empty() {
+            return;
+        }
+        let place = self.addresses.place(address);
+        let Some(slot) = self.blocks.slots.get(place.slot as usize) else { return };
+        if slot.frame().is_none() && !self.cache.touch_copy(&self.frames, address) && L::DIRECT {
+            self.blocks.prefetch_direct(place);
         }
     }
 

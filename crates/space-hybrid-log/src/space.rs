@@ -106,7 +106,12 @@ impl<L: Lower> HybridLog<L> {
                 options.dram_budget,
             ),
             resting: false.into(),
-            cache: Cache::new(all.count(), options.block_bytes),
+            // Memory is read where it is, and a batch's reads wait for each other: there a copy costs more than it saves.
+            cache: Cache::new(
+                all.count(),
+                options.block_bytes,
+                if L::DIRECT { ReadCache::Off } else { ReadCache::Gated },
+            ),
             frames: all,
             flush_target: AtomicU64::new(0),
             steps: Mutex::new(Steps {
@@ -170,9 +175,14 @@ impl<L: Lower> Records for HybridLog<L> {
             self.give_back(&mut local.group);
         }
     }
+    const TOUCHES_TWICE: bool = true;
     #[inline]
     fn touch(&self, address: Address) {
         self.touch_record(address);
+    }
+    #[inline]
+    fn touch_again(&self, address: Address) {
+        self.touch_copy(address);
     }
     #[inline]
     fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
@@ -185,9 +195,12 @@ impl<L: Lower> Records for HybridLog<L> {
         _index: &AnyIndex,
         _key: &Key<'_>,
         address: Address,
+        tier: u8,
         read: Option<&[u8]>,
     ) {
-        self.record_hit(local, address, read);
+        if tier != 0 {
+            self.record_missed(local, address, read);
+        }
     }
     fn generation(&self, address: Address) -> u64 {
         self.blocks.slots[self.addresses.place(address).slot as usize].seq.load(Acquire)

@@ -42,21 +42,10 @@ pub(crate) struct Trading {
 }
 
 impl<L: Lower> HybridLog<L> {
-    /// A client's get has found this record. If it had to be read below DRAM, the cache may copy it.
-    #[inline]
-    pub(crate) fn record_hit(&self, local: &mut Local<L>, address: Address, read: Option<&[u8]>) {
+    /// A client's get has read this record below DRAM: the cache may copy it.
+    pub(crate) fn record_missed(&self, local: &mut Local<L>, address: Address, read: Option<&[u8]>) {
         let admission = self.cache.admission();
-        // On block media all that is below DRAM was read from a device.
-        if admission == ReadCache::Off || !L::DIRECT && read.is_none() {
-            return;
-        }
-        let place = self.addresses.place(address);
-        let Some(slot) = self.blocks.slots.get(place.slot as usize) else { return };
-        if slot.frame().is_some() || slot.state() != State::Sealed {
-            return;
-        }
-        let seq = slot.seq.load(Relaxed);
-        if L::DIRECT && self.cache.has(&self.frames, address, seq) {
+        if admission == ReadCache::Off {
             return;
         }
         let every = match admission {
@@ -70,6 +59,13 @@ impl<L: Lower> HybridLog<L> {
             return;
         }
         local.missed = 0;
+        let place = self.addresses.place(address);
+        let Some(slot) = self.blocks.slots.get(place.slot as usize) else { return };
+        // A large value was read below DRAM, and the record that describes it perhaps not.
+        if slot.frame().is_some() || slot.state() != State::Sealed || !L::DIRECT && read.is_none() {
+            return;
+        }
+        let seq = slot.seq.load(Relaxed);
         self.cache.admit(
             &self.frames,
             (address, seq),

@@ -312,6 +312,7 @@ impl<L: Lower> Records for SlabSpace<L> {
         index: &AnyIndex,
         key: &Key<'_>,
         address: Address,
+        _tier: u8,
         read: Option<&[u8]>,
     ) {
         self.note_hit(local, index, key, address, read);

@@ -29,8 +29,8 @@ pub struct Options {
     /// What a read of the SSD brings up, of engine `tac`: the record that was asked for, or what lies with it, too. `None`:
     /// [`Swap::Tuple`]. A store may be opened with another one each time.
     pub swap: Option<Swap>,
-    /// Which records that are read below DRAM are copied to it, of engine `hetermm`. `None`: [`ReadCache::Gated`]. A store may be opened
-    /// with another one each time.
+    /// Which records that are read below DRAM are copied to it, of engine `hetermm`. `None`: [`ReadCache::Gated`] over an
+    /// SSD, and [`ReadCache::Off`] over byte-addressable memory. A store may be opened with another one each time.
     pub read_cache: Option<ReadCache>,
     /// How long the chunks of a new store of engine `heap-hybrid` are. A store keeps it, and is not opened with another. `None`: what the
     /// store has, and [`Granularity::Slab`] of a new one.

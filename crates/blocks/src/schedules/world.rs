@@ -163,7 +163,8 @@ impl<S: Space> World<S> {
             match lookup {
                 Lookup::Found(address) => {
                     let read = known.as_ref().filter(|(at, ..)| *at == address).map(|(.., bytes)| &bytes[..]);
-                    self.space.hit(local, AnyIndex::of(&self.index), &key, address, read);
+                    let tier = found.map_or(0, |head| head.tier);
+                    self.space.hit(local, AnyIndex::of(&self.index), &key, address, tier, read);
                     self.leave(READER);
                     return self.check(found, &out, least);
                 }

@@ -56,7 +56,7 @@ pub struct BenchArgs {
     /// Of tac with --ssd, what a read of the SSD brings up: tuple (the record) or buf (what is worth it of the 16 KiB around it) [default: tuple]
     #[arg(long, value_name = "S")]
     swap: Option<Swap>,
-    /// Of hetermm, which records that are read below DRAM are copied to it: gated, sampled:N (one of N reads) or off [default: gated]
+    /// Of hetermm, which records that are read below DRAM are copied to it: gated, sampled:N (one of N reads) or off [default: gated with --ssd, off with --pmem]
     #[arg(long, value_name = "HOW")]
     read_cache: Option<ReadCache>,
     /// Of heap-hybrid, how long the chunks of a new store are: slab (one of some lengths, those of a page of the same) or object (as long as the record needs) [default: slab]

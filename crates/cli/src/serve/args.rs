@@ -62,7 +62,7 @@ pub struct ServeArgs {
     /// Of --engine tac with --ssd, what a read of the SSD brings up: tuple (the record that was asked for), or, to compare it with, buf (what is worth it of the 16 KiB around it) [default: tuple]
     #[arg(long, value_name = "S")]
     pub swap: Option<Swap>,
-    /// Of --engine hetermm, which records that are read below DRAM are copied to it: gated (all until DRAM is full, then those missed twice of late), sampled:N (one of N reads) or off [default: gated]
+    /// Of --engine hetermm, which records that are read below DRAM are copied to it: gated (all until DRAM is full, then those missed twice of late), sampled:N (one of N reads) or off [default: gated with --ssd, off with --pmem]
     #[arg(long, value_name = "HOW")]
     pub read_cache: Option<ReadCache>,
     /// Of --engine heap-hybrid, how long the chunks of a new store are: slab (one of some lengths, those of a page of the same) or object (as long as the record needs) [default: slab]

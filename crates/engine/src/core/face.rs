@@ -158,7 +158,18 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 let op = &ops[i];
                 Key { hash: hashes[i], db: batch.place(op), bytes: batch.input(op.key) }
             };
-            self.machine.index.touch_batch(ops.len(), key, |at| self.machine.space.touch(at));
+            let space = &self.machine.space;
+            let (mut touched, mut count) = ([None; WINDOW], 0);
+            self.machine.index.touch_batch(ops.len(), key, |at| {
+                space.touch(at);
+                if S::TOUCHES_TWICE
+                    && let Some(place) = touched.get_mut(count)
+                {
+                    *place = Some(at);
+                    count += 1;
+                }
+            });
+            touched[..count].iter().flatten().for_each(|at| space.touch_again(*at));
         }
         if end < limit {
             self.look_ahead(batch, end, (end + WINDOW).min(limit));

@@ -88,6 +88,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 AnyIndex::of(&machine.index),
                 key,
                 address,
+                head.tier,
                 known.record(&machine.space, address),
             );
         }

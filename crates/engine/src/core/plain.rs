@@ -77,7 +77,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 if !peeks {
                     self.hits[usize::from(head.tier) % 3] += 1;
                     let Self { machine, local, .. } = self;
-                    machine.space.hit(local, AnyIndex::of(&machine.index), key, address, None);
+                    machine.space.hit(local, AnyIndex::of(&machine.index), key, address, head.tier, None);
                 }
                 let value = Some(batch::span(start, output.len() - start));
                 Some(Reply::Hit { meta: head.meta_for_answers(), value })

@@ -140,8 +140,15 @@ pub trait Records: Send + Sync + 'static {
     /// Gives up the session's open page, so that it can be flushed.
     fn detach(&self, _local: &mut Self::Local) {}
 
+    /// Whether [`touch`](Self::touch) may load what says where the record is, and [`touch_again`](Self::touch_again) the record.
+    const TOUCHES_TWICE: bool = false;
+
     /// Starts loading the record into the cache.
     fn touch(&self, _address: Address) {}
+
+    /// Goes on with that once all records of a batch were touched.
+    #[inline]
+    fn touch_again(&self, _address: Address) {}
 
     /// Reads the record at an address if it can be had without waiting. With a key, compares it first; without, takes
     /// whatever is there and appends the *key* before the value. `out` gets what is wanted, only on a match.
@@ -188,8 +195,8 @@ pub trait Records: Send + Sync + 'static {
     #[inline]
     fn issued(&self, _local: &mut Self::Local) {}
 
-    /// A client's get has found this record; `read` is the whole of it if it had to be read from a device. Called once for
-    /// each such get, inside an epoch, outside of any critical section.
+    /// A client's get has found this record, at a tier as [`Head::tier`] says; `read` is the whole of it if it had to be read from a
+    /// device. Called once for each such get, inside an epoch, outside of any critical section.
     #[inline]
     fn hit(
         &self,
@@ -197,6 +204,7 @@ pub trait Records: Send + Sync + 'static {
         _index: &AnyIndex,
         _key: &Key<'_>,
         _address: Address,
+        _tier: u8,
         _read: Option<&[u8]>,
     ) {
     }

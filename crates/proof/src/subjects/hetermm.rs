@@ -1,6 +1,6 @@
 //! Tiny hybrid logs for the crash sweep.
 
-use terrace_engine::{Store, StoreError};
+use terrace_engine::{ReadCache, Store, StoreError};
 use terrace_media::{AnyDevice, AnyRegion};
 use terrace_space_hybrid_log::{HybridOptions, open_block, open_byte};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
@@ -19,7 +19,7 @@ impl Subject for Hetermm {
 
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
         let opening = opening("hetermm", media, how);
-        Ok(match media {
+        let store: Box<dyn Store> = match media {
             Media::Byte(region) => open_byte(&AnyRegion::of(region.clone()), 0, opening)?,
             Media::Block { log, data } => {
                 open_block(&AnyDevice::of(log.clone()), &AnyDevice::of(data.clone()), opening)?
@@ -27,6 +27,9 @@ impl Subject for Hetermm {
             Media::Tiered { .. } => {
                 return Err(StoreError::Options("engine hetermm has one lower tier".into()));
             }
-        })
+        };
+        // On both kinds of media, whatever the default.
+        store.set_read_cache(ReadCache::Gated)?;
+        Ok(store)
     }
 }

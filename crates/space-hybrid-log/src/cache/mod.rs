@@ -70,16 +70,18 @@ pub(crate) struct Counts {
 
 impl Cache {
     /// Of nothing yet; `frames` of `frame_bytes` are the most it may ever fill.
-    pub fn new(frames: usize, frame_bytes: usize) -> Self {
+    pub fn new(frames: usize, frame_bytes: usize, admission: ReadCache) -> Self {
         let is_possible = frames >= CACHED_FRAMES_MIN;
-        Self {
+        let cache = Self {
             table: Table::new(if is_possible { frames * frame_bytes } else { 0 }),
-            admission: AtomicU64::new(if is_possible { GATED } else { OFF }),
+            admission: AtomicU64::new(OFF),
             is_possible,
             is_full: false.into(),
             filling: Mutex::new(Filling::new(frame_bytes)),
             counts: Counts::default(),
-        }
+        };
+        cache.set_admission(admission);
+        cache
     }
 
     /// Whether there are frames enough for one.
@@ -123,15 +125,27 @@ impl Cache {
     }
 
     /// Whether there is a copy; it does not count as found.
-    #[inline]
+    #[cfg(test)]
     pub fn has(&self, frames: &Frames, address: Address, seq: u64) -> bool {
         self.table.find(frames, address.raw(), seq).is_some()
     }
 
+    /// Whether there are no copies.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.table.capacity() == 0
+    }
+
+    /// Starts loading what says where the copy of the record at an address is; `false` if there are no copies.
+    #[inline]
+    pub fn touch(&self, address: Address) -> bool {
+        self.table.touch(address.raw())
+    }
+
     /// Starts loading the copy of the record at an address; `false` if there seems to be none.
     #[inline]
-    pub fn touch(&self, frames: &Frames, address: Address) -> bool {
-        self.table.touch(frames, address.raw())
+    pub fn touch_copy(&self, frames: &Frames, address: Address) -> bool {
+        self.table.touch_copy(frames, address.raw())
     }
 
     /// Bytes beside its pages.

@@ -143,7 +143,15 @@ impl Table {
 
     /// See [`super::Cache::touch`].
     #[inline]
-    pub fn touch(&self, frames: &Frames, address: u64) -> bool {
+    pub fn touch(&self, address: u64) -> bool {
+        let buckets = self.buckets_now(Hash::of(address));
+        buckets.into_iter().flatten().for_each(terrace_blocks::prefetch_line);
+        buckets.is_some()
+    }
+
+    /// See [`super::Cache::touch_copy`].
+    #[inline]
+    pub fn touch_copy(&self, frames: &Frames, address: u64) -> bool {
         let load = |word| {
             terrace_blocks::prefetch(frames.words_from(word));
             true

@@ -30,7 +30,7 @@ fn address(i: u64) -> Address {
 /// A cache of some frames, and those that it has not.
 fn cache() -> (Frames, Cache) {
     let frames = Frames::new(FRAMES, FRAME_BYTES);
-    let cache = Cache::new(FRAMES, FRAME_BYTES);
+    let cache = Cache::new(FRAMES, FRAME_BYTES, ReadCache::Gated);
     cache.filling.lock().give(0..FRAMES as u32);
     (frames, cache)
 }
@@ -118,8 +118,7 @@ fn what_is_switched_off_takes_nothing_in() {
     cache.set_admission(ReadCache::Off);
     admit(&frames, &cache, 1, 7);
     assert!(!cache.has(&frames, address(1), 7));
-    let none = Cache::new(FRAMES_MIN, FRAME_BYTES);
-    none.set_admission(ReadCache::Gated);
+    let none = Cache::new(FRAMES_MIN, FRAME_BYTES, ReadCache::Gated);
     assert_eq!(none.admission(), ReadCache::Off, "all frames are for writers");
 }
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use terrace_engine::Progress;
-use terrace_engine::space::{Context, Durable, Records};
+use terrace_engine::space::{Context, Durable, Records, Sizing};
+use terrace_engine::{Progress, ReadCache};
 use terrace_sync::schedules::{at_once, explore, explore_planted};
 
 use std::sync::atomic::Ordering::SeqCst;
@@ -25,6 +25,7 @@ fn with_a_copy<const DIRECT: bool>(bug: Bug) -> Cached<DIRECT> {
     let dram_bytes = (FRAMES * BLOCK) as u64;
     let options = HybridOptions { block_bytes: BLOCK, dram_bytes, dram_budget: None, store_id: 1 };
     let space = HybridLog::new(Medium::new(BLOCK * (BLOCKS + 1)), options).unwrap();
+    space.set_read_cache(ReadCache::Gated).unwrap();
     let world = World::new(space, bug, 4, 0);
     let mut local = world.space.attach(WRITER).unwrap();
     [1, 2].into_iter().for_each(|number| world.write(&mut local, number, false));

@@ -195,7 +195,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         for (i, address, tier) in read {
             hits[usize::from(tier) % 3] += 1;
             let read = known.record(&machine.space, address);
-            machine.space.hit(local, AnyIndex::of(&machine.index), &plan.keys[i], address, read);
+            machine.space.hit(local, AnyIndex::of(&machine.index), &plan.keys[i], address, tier, read);
         }
         Ok(answers)
     }
