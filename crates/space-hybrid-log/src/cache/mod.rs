@@ -150,6 +150,7 @@ impl Cache {
 
     /// Bytes beside its pages.
     pub fn aside_bytes(&self) -> u64 {
-        self.table.bytes() + self.filling.lock().gate_bytes()
+        // A gate that has counted nothing is as small as can be: it would cost a page.
+        if self.is_empty() { 0 } else { self.table.bytes() + self.filling.lock().gate_bytes() }
     }
 }

@@ -89,7 +89,7 @@ fn of_a_page_that_goes_stays_what_was_found() {
     while cache.give_up_oldest(&frames, 1, false, &mut None).is_some() {}
     assert!(all.iter().all(|&i| !cache.has(&frames, address(i), 7)));
     assert_eq!((cache.counts.records.load(Relaxed), cache.counts.pages.load(Relaxed)), (0, 0));
-    assert_eq!(cache.filling.lock().oldest(), None);
+    assert_eq!((cache.filling.lock().oldest(), cache.aside_bytes()), (None, 0));
 }
 
 #[test]
