@@ -15,6 +15,7 @@ use crate::held::Pieces;
 use crate::layout::FooterEntry;
 use crate::lower::Lower;
 use crate::manifest_copies::{block_at, manifest_area, slots_between};
+use crate::oldest::Oldest;
 use crate::place::{least_block_bytes, slots_max};
 use crate::size::{Size, stored_bytes, stored_middle_bytes};
 use crate::slot_table::Slots;
@@ -49,6 +50,7 @@ pub struct Blocks<L> {
     pub counts: Counts,
     pub(crate) deadlines: Deadlines,
     pub(crate) extents: Extents,
+    pub(crate) oldest: Oldest,
     pub(crate) pieces: Pieces,
     pub(crate) size: Size,
     pub(crate) backing: Backing,
@@ -89,6 +91,8 @@ pub struct Counts {
     pub headers_lost: AtomicU64,
     /// Reads that waited for a device read of another job.
     pub reads_merged: AtomicU64,
+    /// Slots looked at to find what to evict, and whose block to reclaim.
+    pub looked_at: AtomicU64,
 }
 
 /// Why nothing more is written: a write or sync failed. The first reason counts.
@@ -172,6 +176,7 @@ impl<L: Lower> Blocks<L> {
             deadlines: Deadlines::default(),
             counts: Counts::default(),
             extents: Extents::default(),
+            oldest: Oldest::default(),
             pieces: Pieces::default(),
             size: Size::new(bytes, uncut, middle),
             backing: Backing::all(count as u32),
@@ -182,11 +187,11 @@ impl<L: Lower> Blocks<L> {
             manifest_copies: Mutex::new(false),
         })
     }
-    /// The store has so much DRAM for records, of which the list of deadlines takes a part. Returns how much that and the lists of
-    /// large values' pieces take now.
+    /// The store has so much DRAM for records, of which the list of deadlines takes a part. Returns how much that, the
+    /// lists of large values' pieces and the order of blocks take now.
     pub fn limit_lists(&self, dram_bytes: u64) -> u64 {
         self.deadlines.limit(dram_bytes);
-        self.deadlines.bytes() + self.held_bytes()
+        self.deadlines.bytes() + self.held_bytes() + self.oldest.bytes()
     }
     /// Whether writes would be refused: then what has expired goes at once, and does not wait for others of its block.
     pub fn hurry_expiry(&self, hurries: bool) {

@@ -1,7 +1,7 @@
 //! Free slots, and what waits for them.
 //!
 //! # Thread safety
-//! The list has a lock, which is the innermost one: whoever holds it takes no other. Nobody holds `beyond` over a read or write.
+//! The list has a lock, inside which only that of `oldest.rs` is taken. Nobody holds `beyond` over a read or write.
 //!
 //! # Invariants
 //! * A slot in the list is in state `Free`, below `end`, and nobody holds an address in it. It has its place on the medium (`backing.rs`).

@@ -27,7 +27,9 @@
 //! | `reads`, `in_flight`, `direct` | a session's reads that complete later, sharing what is under way; records read straight from byte-addressable media |
 //! | `freeing` | blocks that nothing refers to |
 //! | `tombstones`, `candidates` | tombstones that hide nothing, and the list of those that a sweep looks at |
-//! | `purge` | what is dead by time or a whole-database flush, and what to evict |
+//! | `purge` | what is dead by time or a whole-database flush |
+//! | `oldest` | what to evict: the keys of the oldest block |
+//! | `emptiest`, `links` | which block there is most to gain in; lists of slots |
 //! | `deadlines` | when records of blocks expire |
 //! | `scan`, `settle` | opening what is on the medium, and clearing what nobody adopted |
 //! | `snapshot` | what a clean stop saves, so that the next opening need not scan |
@@ -48,6 +50,7 @@ mod compose;
 mod deadlines;
 mod direct;
 mod dram_target;
+mod emptiest;
 mod extent;
 mod fetch;
 mod footer;
@@ -64,9 +67,11 @@ mod image;
 mod in_flight;
 pub mod inspect;
 mod layout;
+mod links;
 mod listed;
 mod lower;
 mod manifest_copies;
+mod oldest;
 mod parts;
 mod pieces;
 mod place;
@@ -95,6 +100,7 @@ pub use compose::{
     open_block_with, open_byte, open_byte_with, open_tiered, sessions_max,
 };
 pub use dram_target::DramTarget;
+pub use emptiest::Emptiest;
 pub use fetch::{fetch_words, prefetch, prefetch_line};
 pub use frames::Frames;
 pub use free::Free;

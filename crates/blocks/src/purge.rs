@@ -1,10 +1,10 @@
-//! Finding what is dead by time or by a whole-database flush, and what to evict. The machine deletes what is found here
+//! Finding what is dead by time or by a whole-database flush. The machine deletes what is found here
 //! through its own session, by key; but what has expired and is [alone](terrace_engine::record::Lifetime::alone) leaves the index
 //! here, unread and without a trace: what an opening finds of it is over by then, too.
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_engine::record::{Kind, RecordView};
+use terrace_engine::record::Kind;
 use terrace_engine::space::{Context, FoundKeys};
 use terrace_engine::{DATABASES, Progress};
 use terrace_index::{AnyIndex, Index, Key};
@@ -254,59 +254,6 @@ impl<L: Lower> Blocks<L> {
         let (now, flushed) = (context.now_ms(), flushed(context));
         let hurries = self.deadlines.hurries();
         self.deadlines.is_due(now) || self.slots.iter().any(|slot| is_due(slot, now, flushed, hurries))
-    }
-
-    /// Reports up to `count` live keys of the oldest block or page that has any, and whether there was one; called from
-    /// background steps alone.
-    pub fn oldest_keys(
-        &self,
-        copies: &impl Copies,
-        index: &AnyIndex,
-        context: &dyn Context,
-        count: usize,
-        found: &mut FoundKeys<'_>,
-    ) -> bool {
-        // Pages in DRAM too: of a store full of large values they may hold every key.
-        let holds = |state| matches!(state, State::Mutable | State::ReadOnly | State::Sealed);
-        let mut blocks: Vec<(u64, u32)> = (0..self.slots.len() as u32)
-            .map(|number| (&self.slots[number as usize], number))
-            .filter(|(slot, _)| holds(slot.state()) && slot.live_bytes.load(Relaxed) > 0)
-            .map(|(slot, number)| (slot.seq.load(Relaxed), number))
-            .collect();
-        blocks.sort_unstable();
-        for (_, number) in blocks {
-            let keeps_key = |entry: &FooterEntry| !matches!(entry.kind, Kind::Tombstone | Kind::Poison);
-            let used = self.slots[number as usize].used_bytes.load(Relaxed);
-            let listed = |entries: &[FooterEntry], i: usize, view: Option<&RecordView<'_>>| {
-                let end = entries.get(i + 1).map_or(used, |next| next.offset);
-                let address = copies.address(number, &entries[i], end.saturating_sub(entries[i].offset) / 8);
-                keeps_key(&entries[i]) && Listed::new(&entries[i], view, address).is_in(index)
-            };
-            // The oldest blocks may hold nothing but tombstones, which the sweep drops once it can.
-            if self.slots[number as usize].state() == State::Sealed {
-                let footer = self.footer_entries(number);
-                if !footer.is_some_and(|(entries, _)| (0..entries.len()).any(|i| listed(&entries, i, None))) {
-                    continue;
-                }
-            }
-            let Some(block) = copies.load(number, context) else { continue };
-            let mut reported = 0;
-            for (i, entry) in block.entries.iter().enumerate() {
-                let Some(view) = block.record(entry) else { continue };
-                if !listed(&block.entries, i, Some(&view)) {
-                    continue;
-                }
-                found(view.head.meta.db(), view.key);
-                reported += 1;
-                if reported == count {
-                    break;
-                }
-            }
-            if reported > 0 {
-                return true;
-            }
-        }
-        false
     }
 }
 

@@ -127,6 +127,7 @@ impl<L: Lower> HybridLog<L> {
         self.resting.store(false, Relaxed);
         pool.unsealed.push_back(slot);
         self.blocks.slots[slot as usize].begin(State::Mutable, seq, Some(frame), BLOCK_HEADER_BYTES as u32);
+        self.blocks.has_begun(slot);
         OpenPage { slot, frame, seq, filled: Filled::NOTHING }
     }
 

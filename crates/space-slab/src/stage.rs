@@ -227,6 +227,7 @@ impl<L: Lower> SlabSpace<L> {
         };
         let used = BLOCK_HEADER_BYTES + stage.bytes.len();
         self.blocks.slots[number as usize].begin(State::ReadOnly, seq, None, used as u32);
+        self.blocks.has_begun(number);
         Some((number, seq))
     }
 
