@@ -2,20 +2,20 @@
 //!
 //! ```text
 //!              of records            of large values
-//!   most      | 17 | 4 |            | 90 |                 a list for each of 64 shares of a block; a slot stands in the list
-//!    ..       | 8 |                 |                      of what was to gain when it was looked at last
+//!   most      | 17 | 4 |            | 90 |              a list for each of 64 shares of a block; a slot stands
+//!    ..       | 8 |                 |                   in that of what was to gain when it was looked at last
 //!   least     | 3 | 12 | 55 |       | 2 | 41 |
 //! ```
 //!
-//! What lives in a block changes at any time, and nobody is told. Whoever asks looks at slots again in turn, and at those that it is
-//! about to choose: what is noted of others is as old as one such turn.
+//! What lives in a block changes at any time, and nobody is told. Whoever asks looks at slots again in turn, and at
+//! those that it is about to choose: what is noted of others is as old as one such turn.
 //!
 //! # Thread safety
 //! None of its own: it belongs to the background step that reclaims blocks.
 //!
 //! # Invariants
-//! The sums are those of what is noted. A slot of which nothing is noted is in no list; one that is hidden counts in the sums, and is in
-//! none either.
+//! The sums are those of what is noted. A slot of which nothing is noted is in no list; one that is hidden counts in
+//! the sums, and is in none either.
 
 use crate::links::{LINK_BYTES, Links};
 

@@ -83,6 +83,10 @@ pub struct Gains {
 }
 
 impl Gains {
+    /// So much in blocks of that size. What is gathered last may fill little of its block.
+    pub fn of(pages: u64, extents: u64, block_bytes: usize) -> Self {
+        Self { pages, extents: extents.saturating_sub(block_bytes as u64) }
+    }
     /// Of both.
     pub fn sum(self) -> u64 {
         self.pages + self.extents
@@ -129,17 +133,16 @@ impl<L: Lower> Blocks<L> {
         block.saturating_sub((laid_out * block).div_ceil(filled).max(listed))
     }
 
-    /// What there is to gain in blocks of which each gains so much. What is gathered last may fill little of its block.
+    /// What there is to gain in blocks of which each gains so much.
     pub fn gains(&self, each: impl Iterator<Item = (u32, u64)>) -> Gains {
-        let mut gains = Gains { pages: 0, extents: 0 };
+        let (mut pages, mut extents) = (0, 0);
         for (number, gain) in each {
             match self.slots[number as usize].state() {
-                State::Extents => gains.extents += gain,
-                _ => gains.pages += gain,
+                State::Extents => extents += gain,
+                _ => pages += gain,
             }
         }
-        gains.extents = gains.extents.saturating_sub(self.block_bytes as u64);
-        gains
+        Gains::of(pages, extents, self.block_bytes)
     }
 
     /// The block of large values that is being filled.

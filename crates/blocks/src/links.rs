@@ -9,7 +9,8 @@
 //! None of its own: whoever has it has a lock around it, or is alone.
 //!
 //! # Invariants
-//! A slot is in one list at most. The lists are rings through their heads, so that nobody needs to know which one a slot leaves.
+//! A slot is in one list at most. The lists are rings through their heads, so that nobody needs to know which one a
+//! slot leaves.
 
 /// See the module. It takes 8 bytes of DRAM a slot.
 pub(crate) struct Links {

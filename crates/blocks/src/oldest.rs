@@ -9,20 +9,22 @@
 //!   later    | .. | .. |         in front of `order` again after some looks, and before nothing is said to be left
 //! ```
 //!
-//! Sequence numbers are given in ascending order, so that the slots are in the order of their blocks without being compared. A block
-//! that is found to hold no key leaves the order: none comes back to it. So each is looked at once for each time that it is used,
-//! and as often as it has keys to give.
+//! Sequence numbers are given in ascending order, so that the slots are in the order of their blocks without being
+//! compared. A block that is found to hold no key leaves the order: none comes back to it. So each is looked at once
+//! for each time that it is used, and as often as it has keys to give.
 //!
 //! Nothing is ordered before somebody asks for the oldest keys. The first time costs a walk over all slots.
 //!
 //! # Thread safety
-//! `order` has a lock, which is innermost: sessions take it for each page that they begin, inside those of the pool and of the free
-//! slots. Nobody holds it over a walk, a read or a write. [`oldest_keys`](Blocks::oldest_keys) is called by one thread at a time.
+//! `order` has a lock, which is innermost: sessions take it for each page that they begin, inside those of the pool and
+//! of the free slots. Nobody holds it over a walk, a read or a write. [`oldest_keys`](Blocks::oldest_keys) is called by
+//! one thread at a time.
 //!
 //! # Invariants
-//! * A slot is in one of the two lists at most; it goes to the back of `order` whenever it begins to hold records, so that what its
-//!   place says is true of its present use.
-//! * A slot that holds keys is in one of them, unless it just begins. Before nothing is said to be found each has been looked at.
+//! * A slot is in one of the two lists at most; it goes to the back of `order` whenever it begins to hold records, so
+//!   that what its place says is true of its present use.
+//! * A slot that holds keys is in one of them, unless it just begins. Before nothing is said to be found each has been
+//!   looked at.
 
 use std::sync::atomic::Ordering::*;
 
@@ -70,7 +72,8 @@ enum Gave {
 }
 
 impl Order {
-    /// The slot to be looked at; `None` if all were since `again` was set. Sets it when those that were put off come again.
+    /// The slot to be looked at; `None` if all were since `again` was set. Sets it when those that were put off come
+    /// again.
     fn first(&mut self, again: &mut bool) -> Option<u32> {
         let first = self.links.first(ORDER);
         if *again || (self.left > 0 && first.is_some()) {

@@ -16,6 +16,7 @@
 //! | `address` | how an address names a place in a block |
 //! | `read`, `write` | the calls of a session |
 //! | `flush`, `reclaim` | background steps |
+//! | `choose` | which block is reclaimed next |
 //! | `cache`, `trade` | copies of records that are read below DRAM, and how their pages are had from writers |
 //! | `copies` | what a sweep of tombstones must know of pages |
 //! | `sync`, `schedules` | the primitives, and tests that explore their schedules |
@@ -24,6 +25,7 @@
 
 mod address;
 mod cache;
+mod choose;
 mod copies;
 mod flush;
 mod group;

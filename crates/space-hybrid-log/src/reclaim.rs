@@ -1,5 +1,6 @@
 //! Reclaiming space: empty blocks are freed, the live records of the emptiest are appended again (a simple form of
 //! HeterMM section 5.2). What lives in the emptiest blocks of large values is put together (`gather.rs` of `terrace_blocks`).
+//! Which block that is: `choose.rs`.
 //!
 //! When a block may be freed: `freeing.rs` of `terrace_blocks`.
 
@@ -7,14 +8,15 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, Block, FooterEntry, Freeing, Gains, Gathering, Listed, Lower, Place, RECLAIM_SLOTS,
-    State, Words, u32_at, u64_at,
+    BLOCK_HEADER_BYTES, Block, Emptiest, FooterEntry, Freeing, Gathering, Listed, Lower, Place,
+    RECLAIM_SLOTS, State, Words, u32_at, u64_at,
 };
 use terrace_engine::Progress;
 use terrace_engine::record::{Kind, NewRecord, RecordView};
 use terrace_engine::space::{Context, Room};
 use terrace_index::AnyIndex;
 
+use crate::choose::{Choice, Turn};
 use crate::space::HybridLog;
 use crate::write::OpenPage;
 
@@ -26,7 +28,7 @@ const WORTH_PERCENT: u64 = 95;
 const FULL_PERCENT: u64 = 90;
 /// Blocks that moving the live records of all others together must free at least: moving leaves pages that are not full,
 /// which are victims again, and would go on for ever with nothing to gain.
-const GAIN_BLOCKS: u64 = 2;
+pub(crate) const GAIN_BLOCKS: u64 = 2;
 
 /// Victims whose records are moved before a page is flushed for them that somebody still fills: pages are flushed in their order, and
 /// one that goes half full takes a block all the same.
@@ -44,24 +46,27 @@ const BEHIND_ONE_PAGE: usize = 3;
 
 /// What reclamation remembers between steps.
 pub(crate) struct Reclaiming<L> {
-    page: Option<OpenPage>,
+    pub(crate) page: Option<OpenPage>,
     /// The newest page that records were moved to.
     moved_seq: u64,
-    victim: Option<Victim>,
+    pub(crate) victim: Option<Victim>,
     /// Victims emptied since pages were flushed for any.
     emptied: usize,
     /// When the first page was held back since then, in milliseconds of the store's clock.
     held_since_ms: Option<u64>,
     /// Victims emptied into the page with this sequence number, the last ones.
     behind: (u64, usize),
-    gathering: Gathering,
+    pub(crate) gathering: Gathering,
     freeing: Freeing,
     /// Victims in a row that left writers without a block.
-    futile: usize,
+    pub(crate) futile: usize,
     /// What the last such row showed not to be there to gain, whatever the counters say: large records leave gaps.
-    elusive_bytes: u64,
+    pub(crate) elusive_bytes: u64,
     /// Blocks that could not be read, by slot, with their sequence numbers: tried again once nothing else is left.
-    unreadable: HashMap<u32, u64>,
+    pub(crate) unreadable: HashMap<u32, u64>,
+    /// What there is to gain in which block, and which slots are looked at next for that.
+    pub(crate) emptiest: Emptiest,
+    pub(crate) turn: Turn,
     _tier: std::marker::PhantomData<fn() -> L>,
 }
 
@@ -79,6 +84,8 @@ impl<L> Default for Reclaiming<L> {
             futile: 0,
             elusive_bytes: 0,
             unreadable: HashMap::new(),
+            emptiest: Emptiest::default(),
+            turn: Turn::default(),
             _tier: std::marker::PhantomData,
         }
     }
@@ -91,10 +98,12 @@ impl<L> Reclaiming<L> {
     }
 }
 
-struct Victim {
-    slot: u32,
-    block: Block,
-    next: usize,
+/// A block whose live records are being moved.
+pub(crate) struct Victim {
+    pub(crate) slot: u32,
+    pub(crate) block: Block,
+    /// The first of its records that was not looked at.
+    pub(crate) next: usize,
 }
 
 impl<L: Lower> HybridLog<L> {
@@ -127,12 +136,15 @@ impl<L: Lower> HybridLog<L> {
             // Writers look first: the next victim's page would take what was just freed, over and over.
             return freed;
         }
-        if reclaiming.victim.is_none() && !self.choose(reclaiming, context) {
-            return if freed == Progress::Worked {
-                freed
-            } else {
-                self.out_of_victims(reclaiming, free, context)
-            };
+        if reclaiming.victim.is_none() {
+            match self.choose(reclaiming, context) {
+                Choice::Made => {}
+                Choice::None if freed != Progress::Worked => {
+                    return self.out_of_victims(reclaiming, free, context);
+                }
+                // Whether there is a victim shows once all have been looked at.
+                Choice::None | Choice::Looking => return Progress::Worked,
+            }
         }
         if reclaiming.victim.is_none() {
             self.blocks.free.full.store(false, SeqCst);
@@ -194,7 +206,7 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// Bytes of a block that other records could take if its own lay elsewhere.
-    fn to_gain(&self, number: u32) -> u64 {
+    pub(crate) fn to_gain(&self, number: u32) -> u64 {
         let slot = &self.blocks.slots[number as usize];
         if slot.state() == State::Extents {
             return self.blocks.extent_gain(number);
@@ -205,78 +217,8 @@ impl<L: Lower> HybridLog<L> {
         (self.blocks.block_bytes as u64 * WORTH_PERCENT / 100).saturating_sub(live + entries)
     }
 
-    fn worth_it(&self, reclaiming: &Reclaiming<L>, gain: u64) -> bool {
+    pub(crate) fn worth_it(&self, reclaiming: &Reclaiming<L>, gain: u64) -> bool {
         gain >= reclaiming.elusive_bytes + GAIN_BLOCKS * self.blocks.block_bytes as u64
-    }
-
-    /// Blocks of records and of large values that are on the medium.
-    fn sealed(&self) -> impl Iterator<Item = u32> {
-        let open = self.blocks.open_extents();
-        (0..self.blocks.slots.len() as u32).filter(move |&number| {
-            let state = self.blocks.slots[number as usize].state();
-            state == State::Sealed || (state == State::Extents && open != Some(number))
-        })
-    }
-
-    /// Those, but for some that could not be read.
-    fn movable<'a>(&'a self, reclaiming: &'a Reclaiming<L>) -> impl Iterator<Item = u32> + 'a {
-        self.sealed().filter(|&number| {
-            let seq = self.blocks.slots[number as usize].seq.load(Relaxed);
-            reclaiming.unreadable.get(&number) != Some(&seq)
-        })
-    }
-
-    /// What there is to gain in blocks that are on the medium.
-    fn gains(&self, reclaiming: &Reclaiming<L>) -> Gains {
-        self.blocks.gains(self.movable(reclaiming).map(|number| (number, self.to_gain(number))))
-    }
-
-    /// Picks blocks that can go: empty ones are put on their way at once, the emptiest other becomes the victim.
-    fn choose(&self, reclaiming: &mut Reclaiming<L>, context: &dyn Context) -> bool {
-        let mut any = false;
-        for (number, slot) in self.blocks.slots.iter().enumerate() {
-            if matches!(slot.state(), State::Extents | State::Sealed) && slot.live_bytes.load(SeqCst) <= 0 {
-                self.begin_freeing(reclaiming, number as u32, context);
-                any = true;
-            }
-        }
-        // The page being filled has room for others: without it, a page that holds the records of one victim would be given
-        // up, and be the next victim.
-        let filling = reclaiming.page.as_ref().map_or(0, |page| self.to_gain(page.slot));
-        let gains = self.gains(reclaiming);
-        let gain = gains.sum() + filling;
-        if reclaiming.futile > self.blocks.slots.len() {
-            (reclaiming.futile, reclaiming.elusive_bytes) = (0, gain);
-        }
-        reclaiming.elusive_bytes = reclaiming.elusive_bytes.min(gain);
-        if any || !self.worth_it(reclaiming, gain) {
-            return false;
-        }
-        loop {
-            // A page that moves alone gains nothing, whatever there is to gain of large values, and the other way round.
-            let pages = gains.pages + filling >= GAIN_BLOCKS * self.blocks.block_bytes as u64;
-            let is_of_use = |slot: &u32| match self.blocks.slots[*slot as usize].state() {
-                State::Extents => gains.extents > 0 && !reclaiming.gathering.has(*slot),
-                _ => pages,
-            };
-            let left = self.movable(reclaiming).filter(is_of_use);
-            let Some(slot) = left.max_by_key(|&slot| self.to_gain(slot)) else { return false };
-            if self.blocks.slots[slot as usize].state() == State::Extents {
-                if self.to_gain(slot) == 0 {
-                    return false;
-                }
-                // Where it can't be read nothing is lost: it may be later.
-                if let Ok(all) = self.blocks.gather(&mut reclaiming.gathering, slot) {
-                    reclaiming.futile += usize::from(all);
-                    return all;
-                }
-            } else if let Some(block) = self.load_block(slot, context) {
-                reclaiming.victim = Some(Victim { slot, block, next: 0 });
-                return true;
-            }
-            // Others may do; with this one alone in view nothing would ever be freed.
-            reclaiming.unreadable.insert(slot, self.blocks.slots[slot as usize].seq.load(Relaxed));
-        }
     }
 
     /// Reads a whole block, from its frame or from the medium. Only background steps call it: frames don't change hands
@@ -445,7 +387,9 @@ impl<L: Lower> HybridLog<L> {
         filling * FULL_FOR_ONE > flushed
     }
 
-    fn begin_freeing(&self, reclaiming: &mut Reclaiming<L>, number: u32, context: &dyn Context) {
+    /// Nothing in the index refers to a block any more.
+    pub(crate) fn begin_freeing(&self, reclaiming: &mut Reclaiming<L>, number: u32, context: &dyn Context) {
+        reclaiming.emptiest.forget(number);
         let seq = self.successors_up_to(reclaiming.moved_seq, context.logged());
         self.blocks.begin_freeing(&mut reclaiming.freeing, number, seq, context);
     }

@@ -6,7 +6,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{
-    Blocks, DramTarget, FooterEntry, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep, total_bytes,
+    Blocks, DramTarget, Emptiest, FooterEntry, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep,
+    total_bytes,
 };
 use terrace_engine::Buffer;
 use terrace_engine::record::{Head, NewRecord};
@@ -436,7 +437,8 @@ impl<L: Lower> Sizing for HybridLog<L> {
         let pool = self.pool.lock();
         let frames = (self.frames.count() - pool.frames.len() - pool.parked.len()) * self.blocks.block_bytes;
         let lists = self.blocks.limit_lists(self.target.whole_bytes());
-        (frames + self.blocks.slots.bytes()) as u64 + lists + self.cache.aside_bytes()
+        let noted = self.blocks.slots.len() * Emptiest::BYTES_A_SLOT;
+        (frames + self.blocks.slots.bytes() + noted) as u64 + lists + self.cache.aside_bytes()
     }
     fn index_grew(&self, index_bytes: u64) {
         self.target.index_takes(index_bytes);
@@ -481,6 +483,7 @@ impl<L: Lower> Sizing for HybridLog<L> {
             ("extents_moved", counts.extents_moved.load(Relaxed)),
             ("gathered_bytes", counts.gathered_bytes.load(Relaxed)),
             ("blocks_purged", counts.purged.load(Relaxed)),
+            ("blocks_looked_at", counts.looked_at.load(Relaxed)),
             ("records_damaged", counts.damaged.load(Relaxed)),
             ("headers_lost", counts.headers_lost.load(Relaxed)),
             ("reads_merged", counts.reads_merged.load(Relaxed)),

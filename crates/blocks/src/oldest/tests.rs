@@ -143,7 +143,8 @@ fn a_block_that_can_not_be_read_for_once_has_its_turn_later() {
     assert_eq!((left, tier.evict()), ([Some(10), Some(30)], None));
 }
 
-/// A million blocks, the oldest of which hold a tombstone each and the next ones a key: the others are there in the table alone.
+/// A million blocks, the oldest of which hold a tombstone each and the next ones a key: the others are there in the
+/// table alone.
 #[test]
 fn the_oldest_of_a_million_blocks_is_found_without_a_walk() {
     const BLOCKS: u32 = 1_000_000;

@@ -3,6 +3,7 @@
 mod conformance;
 mod expiry;
 mod left_over;
+mod many_blocks;
 mod openings;
 mod reclaim;
 mod strays;
