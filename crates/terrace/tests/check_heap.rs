@@ -224,7 +224,10 @@ fn a_page_of_noise_is_given_up_and_the_others_stay() {
 fn parts_of_a_large_value_whose_record_was_given_up_are_freed() {
     for heap in made(true) {
         let (lost, lost_large, report) = heap.turned_to_noise(heap.find(b"large:1"));
-        assert!(report.is_clean() && report.repairs[1].contains("whose records are gone"), "{report}");
+        assert!(
+            report.is_clean() && report.repairs.iter().any(|line| line.contains("whose records are gone")),
+            "{report}"
+        );
         assert!(lost_large.contains(&1) && report.beyond.is_empty(), "{report}");
         heap.all_answer_but(&lost, &lost_large);
         assert_eq!(heap.open().get(b"large:1").unwrap(), None);
