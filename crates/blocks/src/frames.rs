@@ -41,8 +41,12 @@ impl Frames {
     }
     /// Frames of which few may ever be used: each takes memory of its own, and no huge page around it.
     pub fn sparse(count: usize, frame_bytes: usize) -> Self {
-        Self::try_new(count, frame_bytes, Advice::LinuxNoHugepage)
+        Self::try_sparse(count, frame_bytes)
             .unwrap_or_else(|| handle_alloc_error(Self::layout(count, frame_bytes)))
+    }
+    /// The same; `None` where the system gives none.
+    pub fn try_sparse(count: usize, frame_bytes: usize) -> Option<Self> {
+        Self::try_new(count, frame_bytes, Advice::LinuxNoHugepage)
     }
     fn try_new(count: usize, frame_bytes: usize, advice: Advice) -> Option<Self> {
         let layout = Self::layout(count, frame_bytes);

@@ -19,7 +19,7 @@ use terrace_engine::{Failure, MoreRoom, Progress, ReadCache, Scanned, StoreError
 use terrace_index::{Address, AnyIndex, Key};
 
 use crate::address::Addresses;
-use crate::cache::Cache;
+use crate::cache::{CACHED_FRAMES_MIN, Cache};
 use crate::flush::Flushing;
 use crate::group::Group;
 use crate::open::{FRAMES_MIN, GROUP_PART, HybridOptions};
@@ -450,6 +450,12 @@ impl<L: Lower> Sizing for HybridLog<L> {
         Some(self.cache.admission())
     }
     fn set_read_cache(&self, cache: ReadCache) -> Result<(), StoreError> {
+        if cache != ReadCache::Off && !self.cache.is_possible() {
+            let (pages, bytes) = (self.frames.count(), self.blocks.block_bytes);
+            return Err(StoreError::Options(format!(
+                "DRAM has {pages} pages of {bytes} bytes, which are all for writers: read-cache {cache} needs at least {CACHED_FRAMES_MIN}"
+            )));
+        }
         self.cache.set_admission(cache);
         Ok(())
     }

@@ -19,6 +19,10 @@ impl Frames {
     pub fn sparse(count: usize, frame_bytes: usize) -> Self {
         Self::new(count, frame_bytes)
     }
+    /// As `new`.
+    pub fn try_sparse(count: usize, frame_bytes: usize) -> Option<Self> {
+        Some(Self::new(count, frame_bytes))
+    }
     /// Here there is no reserve.
     pub fn with_reserve(count: usize, _most: usize, frame_bytes: usize) -> Self {
         Self::new(count, frame_bytes)

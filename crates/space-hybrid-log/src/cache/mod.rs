@@ -44,7 +44,7 @@ const OFF: u64 = 0;
 const GATED: u64 = u64::MAX;
 
 /// A space that may never have so many frames has no cache: all are for writers.
-const CACHED_FRAMES_MIN: usize = FRAMES_MIN + 1;
+pub(crate) const CACHED_FRAMES_MIN: usize = FRAMES_MIN + 1;
 
 /// See the module.
 pub(crate) struct Cache {
@@ -71,9 +71,10 @@ pub(crate) struct Counts {
 impl Cache {
     /// Of nothing yet; `frames` of `frame_bytes` are the most it may ever fill.
     pub fn new(frames: usize, frame_bytes: usize, admission: ReadCache) -> Self {
-        let is_possible = frames >= CACHED_FRAMES_MIN;
+        let table = if frames < CACHED_FRAMES_MIN { None } else { Table::new(frames * frame_bytes) };
+        let is_possible = table.is_some();
         let cache = Self {
-            table: Table::new(if is_possible { frames * frame_bytes } else { 0 }),
+            table: table.unwrap_or_else(Table::none),
             admission: AtomicU64::new(OFF),
             is_possible,
             is_full: false.into(),

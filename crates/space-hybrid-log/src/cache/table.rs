@@ -68,12 +68,17 @@ fn is_empty(entry: u64) -> bool {
 }
 
 impl Table {
-    /// For copies in so many bytes of pages.
-    pub fn new(most_bytes: usize) -> Self {
+    /// For copies in so many bytes of pages; `None` where the system has no address space for it.
+    pub fn new(most_bytes: usize) -> Option<Self> {
         let line = WAYS * 8;
         let most = (most_bytes / PART / line).next_power_of_two().max(FIRST_BUCKETS as usize);
-        let most = if most_bytes == 0 { 0 } else { most };
-        Self { memory: Frames::sparse(1, most * line), buckets: AtomicU64::new(0), most: most as u64 }
+        let memory = Frames::try_sparse(1, most * line)?;
+        Some(Self { memory, buckets: AtomicU64::new(0), most: most as u64 })
+    }
+
+    /// Of no copies, ever.
+    pub fn none() -> Self {
+        Self { memory: Frames::new(0, 8), buckets: AtomicU64::new(0), most: 0 }
     }
 
     /// Bytes that it takes.
