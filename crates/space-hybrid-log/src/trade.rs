@@ -17,7 +17,6 @@ use terrace_engine::space::{Context, Durable};
 use terrace_index::Address;
 
 use crate::flush::Flushing;
-use crate::open::FRAMES_MIN;
 use crate::space::{HybridLog, Local};
 
 /// Where misses are cheap, one of so many is counted once the cache is full.
@@ -28,7 +27,8 @@ const FILLED_A_LOOK: u64 = 4;
 const REST: u64 = 8;
 /// Frames that the cache may keep for later, since steps come now and then: this part of DRAM.
 const SPARE_PART: usize = 32;
-/// Of DRAM, writers keep this part.
+/// Of DRAM, writers keep this part, and so many pages at least: for one that is filled and one that is flushed.
+const WRITERS_LEAST: usize = 2;
 const WRITERS_PART: usize = 16;
 
 /// What trading remembers between steps.
@@ -128,7 +128,7 @@ impl<L: Lower> HybridLog<L> {
         if !rest {
             return;
         }
-        let kept = FRAMES_MIN.max(self.target.frames() / WRITERS_PART);
+        let kept = WRITERS_LEAST.max(self.target.frames() / WRITERS_PART);
         let pool = self.pool.lock();
         let more = pool.unsealed.len().saturating_sub(kept).min(4 * filled as usize);
         let Some(last) = more.checked_sub(1).and_then(|last| pool.unsealed.get(last)) else { return };
