@@ -163,7 +163,7 @@ impl<S: Space> World<S> {
             match lookup {
                 Lookup::Found(address) => {
                     let read = known.as_ref().filter(|(at, ..)| *at == address).map(|(.., bytes)| &bytes[..]);
-                    let tier = found.map_or(0, |head| head.tier);
+                    let tier = found.map_or(0, |head| head.tier).max(u8::from(read.is_some()));
                     self.space.hit(local, AnyIndex::of(&self.index), &key, address, tier, read);
                     self.leave(READER);
                     return self.check(found, &out, least);

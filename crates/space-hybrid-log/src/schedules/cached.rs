@@ -64,12 +64,13 @@ fn a_copy_goes<const DIRECT: bool>(bug: Bug) {
             (0..2).for_each(|_| reading.read(&mut local, 1));
         }),
         Box::new(move || {
+            // It takes none of its frames again.
+            writing.space.set_read_cache(ReadCache::Off).unwrap();
             give_up(&writing);
             writing.step();
-            // Into the frame that came back last.
+            // Into the frames that came back last.
             let mut local = writing.space.attach(WRITER).unwrap();
-            writing.write(&mut local, 2, true);
-            writing.write(&mut local, 1, false);
+            [2, 1, 2].into_iter().for_each(|number| writing.write(&mut local, number, true));
             writing.space.detach(&mut local);
         }),
     ]);
