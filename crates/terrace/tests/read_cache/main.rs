@@ -72,7 +72,7 @@ fn read_hot(store: &OpenStore) -> f64 {
     (store.stats().tiers[0].hits - before) as f64 / f64::from(HOT)
 }
 
-/// Waits for background steps.
+/// Waits for background steps: a store does not tell when it has nothing left to do.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
