@@ -24,12 +24,14 @@ pub(super) struct Gate {
     is_full: bool,
     /// Misses that let a record in.
     asked: u32,
+    /// Whether any was since misses were halved.
+    let_in: bool,
 }
 
 impl Gate {
     /// With room for all.
     pub fn new() -> Self {
-        Self { misses: Sketch::new(1), counted: 0, is_full: false, asked: LEAST }
+        Self { misses: Sketch::new(1), counted: 0, is_full: false, asked: LEAST, let_in: false }
     }
     pub fn bytes(&self) -> u64 {
         self.misses.bytes() as u64
@@ -45,8 +47,14 @@ impl Gate {
         if self.counted * REMEMBERED > counters {
             self.misses.halve(0, 1);
             self.counted = 0;
+            // Where nobody is let in none leaves either, who could tell that less is to be asked.
+            if !std::mem::take(&mut self.let_in) {
+                self.asked = (self.asked - 1).max(LEAST);
+            }
         }
-        self.misses.touch(hash.raw()) >= Count::whole(self.asked) || !self.is_full
+        let is_let_in = self.misses.touch(hash.raw()) >= Count::whole(self.asked) || !self.is_full;
+        self.let_in |= is_let_in;
+        is_let_in
     }
     /// So many copies left, or might have; so many of them had been found.
     pub fn left(&mut self, copies: usize, found: usize) {
@@ -105,5 +113,14 @@ mod tests {
         assert_eq!(misses(&mut gate, 3), 15);
         (0..100).for_each(|_| gate.left(100, 90));
         assert_eq!(misses(&mut gate, 4), 2);
+    }
+
+    #[test]
+    fn a_gate_that_lets_nobody_in_asks_for_less() {
+        let mut gate = gate();
+        (0..100).for_each(|_| gate.left(100, 10));
+        // Each is missed once before misses are halved, again and again.
+        let rounds = (0..40).find(|_| (0..1500).any(|i| gate.admits(hash(i))));
+        assert!(rounds.is_some(), "nobody comes in any more");
     }
 }
