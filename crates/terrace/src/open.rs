@@ -188,7 +188,7 @@ fn open_dram(options: &Options) -> Result<Opened, StoreError> {
         immediate: true,
         evict: options.when_full == WhenFull::Evict,
         sessions: SESSIONS,
-        hasher: KeyHasher::new(random_u64()),
+        hasher: KeyHasher::new(options.hash_seed.unwrap_or_else(random_u64)),
         clock: options.clock.clone(),
         threads: 1,
         recovery_keys: usize::MAX,

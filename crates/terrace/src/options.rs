@@ -72,6 +72,9 @@ pub struct Options {
     /// Threads that will use the store at once, each by a session of its own, beside one more for a snapshot: the log of a new store has
     /// places for them, and a store whose log has fewer is not opened.
     pub threads: usize,
+    /// What keys of a new store are hashed with, so that a count is the same again: for measurements, since clients who know it can
+    /// choose keys that collide. `None`: random.
+    pub hash_seed: Option<u64>,
     /// Threads that recovery uses.
     pub recovery_threads: usize,
     /// Called with recovery's progress: done and total, in bytes read.
@@ -136,6 +139,7 @@ impl Default for Options {
             background_threads: 1,
             partitions: None,
             threads: 1,
+            hash_seed: None,
             recovery_threads: 2,
             on_recovery: None,
             clock: Arc::new(SystemClock),

@@ -249,7 +249,7 @@ fn create<E: Engine>(
     ["log", "data", "superblock"].into_iter().for_each(|name| files_made.add(dir.join(name)));
     create_file(source, &dir.join("log"), log_bytes, (false, true))?;
     create_file(source, &dir.join("data"), data_bytes, (true, false))?;
-    let superblock = new_superblock::<E>(&sizes, data_bytes)?;
+    let superblock = new_superblock::<E>(options, &sizes, data_bytes)?;
     store_superblock(dir, &superblock)?;
     Ok((superblock, sizes))
 }

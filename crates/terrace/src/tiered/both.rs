@@ -217,7 +217,7 @@ fn create<E: Engine>(
     // Not before: what lies there may be all that is left of a store.
     ["data", PLACE, "superblock"].into_iter().for_each(|name| files_made.add(dir.join(name)));
     block::create_file(source, &dir.join("data"), data_bytes, (true, false))?;
-    let superblock = new_superblock::<E>(&sizes, data_bytes)?;
+    let superblock = new_superblock::<E>(options, &sizes, data_bytes)?;
     block::store_superblock(dir, &superblock)?;
     Ok((superblock, sizes))
 }

@@ -386,7 +386,7 @@ fn finish<E: Engine>(
         sizes.buckets = E::buckets(options, region.len());
         sizes.heap = options.heap.filter(|heap| *heap != Granularity::default());
         begin_making(&*region);
-        (new_superblock::<E>(&sizes, region.len())?, sizes)
+        (new_superblock::<E>(options, &sizes, region.len())?, sizes)
     } else {
         // How long the tier is, is another matter: see `tier_bytes`.
         check_superblock::<E>(&bytes, u64::MAX, &place)?

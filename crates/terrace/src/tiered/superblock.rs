@@ -7,17 +7,23 @@ use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock, SuperblockError};
 
 use super::striped::Label;
 use super::{Engine, Sizes, sizes};
+use crate::Options;
 
 /// A superblock for a new store.
-pub(super) fn new_superblock<E: Engine>(sizes: &Sizes, media_bytes: u64) -> Result<Superblock, StoreError> {
+pub(super) fn new_superblock<E: Engine>(
+    options: &Options,
+    sizes: &Sizes,
+    media_bytes: u64,
+) -> Result<Superblock, StoreError> {
     let identity =
         terrace_media::superblock::random_identity().map_err(StoreError::io("reading random bytes"))?;
+    let drawn = u64::from_le_bytes(std::array::from_fn(|i| identity[i] ^ 0x5a)).rotate_left(17);
     let created = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Ok(Superblock {
         engine: E::NAME.into(),
         options: sizes::encode(sizes)?.into_bytes(),
         identity,
-        hash_seed: u64::from_le_bytes(std::array::from_fn(|i| identity[i] ^ 0x5a)).rotate_left(17),
+        hash_seed: options.hash_seed.unwrap_or(drawn),
         media_bytes,
         created_ms: created.map_or(0, |d| d.as_millis() as u64),
     })

@@ -89,6 +89,7 @@ impl Counted {
             System::Tree | System::Heap => {
                 let options = terrace::Options {
                     background_threads: 0,
+                    hash_seed: Some(seed),
                     profile: Some(NO_DELAYS.into()),
                     clock: Arc::new(ManualClock::new(NOW_US)),
                     ..system.options((pairs, writes), WORD_BYTES, None)

@@ -72,6 +72,7 @@ impl Counted {
             profile: Some(NO_DELAYS.into()),
             durability: Durability::Sync,
             background_threads: 0,
+            hash_seed: Some(seed),
             clock: Arc::new(ManualClock::new(NOW_US)),
             ..Options::default()
         })?;
