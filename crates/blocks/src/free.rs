@@ -23,6 +23,8 @@ pub struct Free {
     pub hungry: AtomicBool,
     /// Slots beyond the reserve that a large value waits for.
     pub wanted: AtomicUsize,
+    /// Writes will soon be, if nothing goes: for stores that evict.
+    pub soon_full: AtomicBool,
     /// Writes are refused for want of space.
     pub full: AtomicBool,
     /// Large values are, for want of whole blocks; others may find room all the same.
@@ -43,6 +45,7 @@ impl Free {
             beyond: Mutex::new(()),
             hungry: AtomicBool::new(false),
             wanted: AtomicUsize::new(0),
+            soon_full: AtomicBool::new(false),
             full: AtomicBool::new(false),
             full_for_large: AtomicBool::new(false),
             stuck: AtomicBool::new(false),

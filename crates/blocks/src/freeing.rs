@@ -36,6 +36,10 @@ impl Freeing {
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
     /// The newest block that any of them waits for.
     pub fn newest_awaited(&self) -> u64 {
         self.waiting.iter().map(|waiting| waiting.seq).max().unwrap_or(0)

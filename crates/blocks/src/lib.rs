@@ -114,6 +114,7 @@ pub use layout::{
 pub use listed::Listed;
 pub use lower::{Finished, Lower};
 pub use manifest_copies::{manifest_area, manifest_at, secure_found, slots_between, stored_manifest};
+pub use oldest::KEYS_A_LOAD;
 pub use parts::Parts;
 pub use pieces::{Piece, newest_piece, pieces, total_bytes, value_bytes_max};
 pub use place::{Place, slots_max};

@@ -37,12 +37,19 @@ use crate::layout::FooterEntry;
 use crate::links::Links;
 use crate::listed::Listed;
 use crate::lower::Lower;
+use crate::pieces::total_bytes;
 use crate::slots::State;
 use crate::sync::Mutex;
 use crate::tombstones::Copies;
 
 const ORDER: usize = 0;
 const LATER: usize = 1;
+
+/// Keys to be reported of a block that is read: the next ones cost another read of all of it.
+pub const KEYS_A_LOAD: usize = 4096;
+
+/// Where keys are evicted, this part of a block is gained at least if it is moved: as much as is written.
+const LEAST_GAIN_PART: u64 = 2;
 
 /// Those that were put off come again after so many looks at least.
 const LOOKS_LEAST: usize = 64;
@@ -113,6 +120,12 @@ impl<L: Lower> Blocks<L> {
         }
     }
 
+    /// Where keys are evicted, a block is not moved if it gains less: as space is taken, moving writes ever more for the same
+    /// gain, and evicting does not.
+    pub fn least_gain(&self) -> u64 {
+        self.block_bytes as u64 / LEAST_GAIN_PART
+    }
+
     /// Puts what there is in order, if nobody has yet.
     fn put_in_order(&self) {
         {
@@ -140,8 +153,13 @@ impl<L: Lower> Blocks<L> {
         }
     }
 
-    /// Reports up to `count` live keys of the oldest block or page that has any, and whether there was one; called from
-    /// background steps alone.
+    /// The block or page whose keys go next, once any have gone: what it still holds is not worth moving.
+    pub fn next_to_go(&self) -> Option<u32> {
+        self.oldest.order.lock().as_ref().and_then(|order| order.links.first(ORDER))
+    }
+
+    /// Reports up to `count` live keys of the oldest block or page that has any, and whether there was one; none after those
+    /// that give back as much as a block takes. Called from background steps alone.
     pub fn oldest_keys(
         &self,
         copies: &impl Copies,
@@ -204,7 +222,7 @@ impl<L: Lower> Blocks<L> {
             }
         }
         let Some(block) = copies.load(number, context) else { return Gave::NothingYet };
-        let mut reported = 0;
+        let (mut reported, mut bytes) = (0, 0);
         for (i, entry) in block.entries.iter().enumerate() {
             let Some(view) = block.record(entry) else { continue };
             if !listed(&block.entries, i, Some(&view)) {
@@ -212,11 +230,20 @@ impl<L: Lower> Blocks<L> {
             }
             found(view.head.meta.db(), view.key);
             reported += 1;
-            if reported == count {
+            bytes += view.head.meta.slot_words() as u64 * 8 + large_bytes(&view);
+            if reported == count || bytes >= self.block_bytes as u64 {
                 break;
             }
         }
         if reported > 0 { Gave::Keys } else { Gave::NothingYet }
+    }
+}
+
+/// What a large value takes elsewhere.
+fn large_bytes(view: &RecordView<'_>) -> u64 {
+    match view.head.meta.kind() {
+        Kind::Extent => total_bytes(view.value),
+        _ => 0,
     }
 }
 

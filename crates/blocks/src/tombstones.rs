@@ -27,6 +27,11 @@ use crate::slots::State;
 
 /// Slots walked in one step: few, for who waits for room waits for whole steps.
 const SLOTS_A_STEP: usize = 2;
+/// So many times as many where tombstones are half as many as keys, and fewer where there are fewer. A store that evicts makes one for
+/// each key that comes, beside this: they must not come faster than they go.
+const HASTE_MOST: u64 = 16;
+/// Fewer tombstones than this part of the keys are no reason to sweep, or to hurry.
+const MANY_PART: u64 = 8;
 /// Between two sweeps one part of so many of the tier is written: each reads the footers of all of it.
 const PART_WRITTEN: usize = 16;
 /// So many steps in which no block was written: there is no need to wait for more.
@@ -63,6 +68,8 @@ pub struct Sweep {
     resume: usize,
     /// This one began with the first block.
     is_whole: bool,
+    /// How many times [`SLOTS_A_STEP`] this one walks in a step.
+    haste: u64,
     /// What had been reached when the last sweep ended: nothing changes before it moves on.
     done_floor: u64,
     done_seq: u64,
@@ -94,6 +101,10 @@ impl Sweep {
             || self.missed && floor > self.done_floor;
         let news = floor > self.done_floor || newest > self.done_seq;
         news && (enough || pressing || has_changed && self.quiet >= QUIET_STEPS)
+    }
+
+    fn slots_a_step(&self) -> usize {
+        SLOTS_A_STEP * self.haste as usize
     }
 
     /// Whether a part more is of use: each reads the footers of all blocks once more.
@@ -146,7 +157,7 @@ impl<L: Lower> Blocks<L> {
             Phase::Idle => {
                 let (tombstones, keys) = context.tombstones_and_keys();
                 let short_of_space = self.free.hungry.load(SeqCst) || self.free.refuses();
-                let many = tombstones > 1024 && tombstones > keys / 8;
+                let many = tombstones > 1024 && tombstones > keys / MANY_PART;
                 let floor = context.log_floor();
                 let newest = self.last_seq.load(SeqCst);
                 let freed = self.counts.reused.load(Relaxed);
@@ -157,6 +168,7 @@ impl<L: Lower> Blocks<L> {
                     return Progress::Idle;
                 }
                 (sweep.done_floor, sweep.done_seq) = (floor, newest);
+                sweep.haste = (tombstones * MANY_PART * 4 / keys.max(1)).clamp(1, HASTE_MOST);
                 let slot = if unfinished {
                     std::mem::take(&mut sweep.from)
                 } else {
@@ -169,7 +181,7 @@ impl<L: Lower> Blocks<L> {
             }
             Phase::Collect { slot } => {
                 let most = Candidates::most(dram_bytes);
-                let end = (slot + SLOTS_A_STEP).min(self.slots.len());
+                let end = (slot + sweep.slots_a_step()).min(self.slots.len());
                 let sealed = (slot..end).filter(|&number| self.slots[number].state() == State::Sealed);
                 for number in sealed {
                     self.collect(number as u32, most, sweep, copies, index, context);
@@ -199,7 +211,7 @@ impl<L: Lower> Blocks<L> {
                 Progress::Worked
             }
             Phase::Strike { slot } => {
-                let end = (slot + SLOTS_A_STEP).min(self.slots.len());
+                let end = (slot + sweep.slots_a_step()).min(self.slots.len());
                 for number in slot..end {
                     if self.on_medium(number as u32) {
                         match self.footer_entries(number as u32) {

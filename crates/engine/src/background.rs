@@ -41,7 +41,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     }
 
     pub(crate) fn evict_step(self: &Arc<Self>) -> Progress {
-        if !self.options.evict || !self.space.is_full() {
+        if !self.options.evict || !self.space.wants_victims() {
             return Progress::Idle;
         }
         let mut keys: Vec<(u8, Vec<u8>)> = Vec::new();

@@ -97,7 +97,7 @@ impl<L: Lower> HybridLog<L> {
         let begun = seq.saturating_sub(std::mem::replace(&mut reclaiming.turn.seq, seq));
         // The first time nothing is known of any.
         let looks = if is_new { slots } else { LOOKS.saturating_add((begun * LOOKS_A_BLOCK) as usize) };
-        let (looks, open) = (looks.min(slots), self.blocks.open_extents());
+        let (looks, open) = (looks.min(slots), self.left_alone(context));
         let mut any = false;
         for _ in 0..looks {
             let number = reclaiming.turn.next % slots;
@@ -114,7 +114,7 @@ impl<L: Lower> HybridLog<L> {
         &self,
         reclaiming: &mut Reclaiming<L>,
         number: u32,
-        open: Option<u32>,
+        (open, going): (Option<u32>, Option<u32>),
         context: &dyn Context,
     ) -> bool {
         let slot = &self.blocks.slots[number as usize];
@@ -129,7 +129,8 @@ impl<L: Lower> HybridLog<L> {
         }
         let of_extents = state == State::Extents;
         let unreadable = reclaiming.unreadable.get(&number) == Some(&slot.seq.load(Relaxed));
-        let gain = if unreadable || of_extents && open == Some(number) { 0 } else { self.to_gain(number) };
+        let is_left = unreadable || of_extents && open == Some(number) || going == Some(number);
+        let gain = if is_left { 0 } else { self.to_gain(number) };
         reclaiming.emptiest.note(number, of_extents, gain);
         if of_extents && reclaiming.gathering.has(number) {
             reclaiming.emptiest.hide(number);
@@ -140,7 +141,7 @@ impl<L: Lower> HybridLog<L> {
     /// Looks at the blocks of large values that were put elsewhere since they were chosen: they may be empty. Whether
     /// any is.
     fn look_at_gathered(&self, reclaiming: &mut Reclaiming<L>, context: &dyn Context) -> bool {
-        let (mut any, open) = (false, self.blocks.open_extents());
+        let (mut any, open) = (false, self.left_alone(context));
         for number in std::mem::take(&mut reclaiming.turn.staged) {
             if reclaiming.gathering.has(number) {
                 reclaiming.turn.staged.push(number);
@@ -202,7 +203,7 @@ impl<L: Lower> HybridLog<L> {
         (pages, extents): (bool, bool),
         context: &dyn Context,
     ) -> Option<u32> {
-        let open = self.blocks.open_extents();
+        let (open, least) = (self.left_alone(context), self.least_gain(context));
         loop {
             let first = reclaiming.emptiest.first(pages, extents)?;
             let share = reclaiming.emptiest.gain(first).map(|gain| reclaiming.emptiest.share(gain));
@@ -218,9 +219,15 @@ impl<L: Lower> HybridLog<L> {
             if let Some((gain, slot)) = most
                 && Some(reclaiming.emptiest.share(gain)) >= share
             {
-                return Some(slot);
+                return (gain >= least).then_some(slot);
             }
         }
+    }
+
+    /// Blocks that are not moved whatever they hold: that which large values go to, and that whose keys are being evicted.
+    fn left_alone(&self, context: &dyn Context) -> (Option<u32>, Option<u32>) {
+        let going = if context.evicts() { self.blocks.next_to_go() } else { None };
+        (self.blocks.open_extents(), going)
     }
 }
 

@@ -24,6 +24,8 @@ use crate::write::OpenPage;
 const RECORDS_A_STEP: usize = 512;
 /// A block of which a larger share is taken by live records and their footer entries isn't worth moving.
 const WORTH_PERCENT: u64 = 95;
+/// Keys are evicted when this part of the blocks is free, and two that nobody keeps.
+const SOON_FULL_PART: usize = 64;
 /// A page of which more is used counts as full.
 const FULL_PERCENT: u64 = 90;
 /// Blocks that moving the live records of all others together must free at least: moving leaves pages that are not full,
@@ -128,6 +130,10 @@ impl<L: Lower> HybridLog<L> {
         if free > RECLAIM_SLOTS {
             self.blocks.free.stuck.store(false, SeqCst);
         }
+        let soon = kept + 2 + self.blocks.obtainable() / SOON_FULL_PART;
+        if free + reclaiming.freeing.len() >= soon {
+            self.blocks.free.soon_full.store(false, SeqCst);
+        }
         if free >= low && reclaiming.victim.is_none() {
             self.blocks.free.hungry.store(false, SeqCst);
             return freed;
@@ -140,6 +146,8 @@ impl<L: Lower> HybridLog<L> {
             match self.choose(reclaiming, context) {
                 Choice::Made => {}
                 Choice::None if freed != Progress::Worked => {
+                    let is_soon = context.evicts() && free + reclaiming.freeing.len() < soon;
+                    self.blocks.free.soon_full.store(is_soon, SeqCst);
                     return self.out_of_victims(reclaiming, free, context);
                 }
                 // Whether there is a victim shows once all have been looked at.
@@ -184,8 +192,11 @@ impl<L: Lower> HybridLog<L> {
         }
         // Garbage in pages that are still in DRAM can be reclaimed once they are blocks.
         let unsealed: Vec<u32> = self.pool.lock().unsealed.iter().copied().collect();
-        let in_dram: u64 = unsealed.iter().map(|&slot| self.to_gain(slot)).sum();
-        let on_medium = self.gains(reclaiming).sum();
+        let least = self.least_gain(context);
+        let in_dram =
+            unsealed.iter().map(|&slot| self.to_gain(slot)).filter(|&gain| gain >= least).sum::<u64>();
+        // Where keys are evicted instead, there is more to gain than is taken.
+        let on_medium = if context.evicts() { 0 } else { self.gains(reclaiming).sum() };
         if !unsealed.is_empty() && self.worth_it(reclaiming, in_dram + on_medium) {
             reclaiming.page = None;
             self.flush_target.store(self.blocks.last_seq.load(SeqCst), SeqCst);
@@ -215,6 +226,11 @@ impl<L: Lower> HybridLog<L> {
         let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
         let entries = slot.footer_bytes() as u64 * live / used;
         (self.blocks.block_bytes as u64 * WORTH_PERCENT / 100).saturating_sub(live + entries)
+    }
+
+    /// A block is not worth moving for less.
+    pub(crate) fn least_gain(&self, context: &dyn Context) -> u64 {
+        if context.evicts() { self.blocks.least_gain() } else { 0 }
     }
 
     pub(crate) fn worth_it(&self, reclaiming: &Reclaiming<L>, gain: u64) -> bool {

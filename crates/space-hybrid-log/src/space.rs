@@ -6,8 +6,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{
-    Blocks, DramTarget, Emptiest, FooterEntry, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep,
-    total_bytes,
+    Blocks, DramTarget, Emptiest, FooterEntry, Frames, KEYS_A_LOAD, Lower, Place, RECLAIM_SLOTS, Reads,
+    State, Sweep, total_bytes,
 };
 use terrace_engine::Buffer;
 use terrace_engine::record::{Head, NewRecord};
@@ -305,14 +305,23 @@ impl<L: Lower> Background for HybridLog<L> {
     fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
         self.blocks.sample_deadlines(found);
     }
-    fn find_victims(&self, index: &AnyIndex, context: &dyn Context, count: usize, found: &mut FoundKeys<'_>) {
+    fn find_victims(
+        &self,
+        index: &AnyIndex,
+        context: &dyn Context,
+        _count: usize,
+        found: &mut FoundKeys<'_>,
+    ) {
         let Some(_steps) = self.steps.try_lock() else { return };
-        if !self.blocks.oldest_keys(self, index, context, count, found) {
+        if !self.blocks.oldest_keys(self, index, context, KEYS_A_LOAD, found) {
             self.blocks.free.hungry.store(true, SeqCst);
         }
     }
     fn is_full(&self) -> bool {
         self.blocks.free.full.load(Relaxed)
+    }
+    fn wants_victims(&self) -> bool {
+        self.is_full() || self.blocks.free.soon_full.load(Relaxed)
     }
     fn close(&self, index: &AnyIndex, context: &dyn Context) -> Result<(), StoreError> {
         self.flush_all(index, context)

@@ -160,13 +160,13 @@ impl<L: Lower> SlabSpace<L> {
         }
     }
 
-    /// Reports up to `count` keys of records in DRAM.
+    /// Reports up to `count` keys of records in DRAM; none after that of a large value, which takes blocks below.
     pub(crate) fn keys_in_dram(&self, count: usize, found: &mut FoundKeys<'_>) {
         let mut left = count;
         for slab in 0..self.slabs.count() as u32 {
             self.keys_of_slab(slab, &mut |head, key| {
                 found(head.meta.db(), key);
-                left -= 1;
+                left = if head.meta.kind() == Kind::Extent { 0 } else { left - 1 };
                 left > 0
             });
             if left == 0 {

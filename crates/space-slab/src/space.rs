@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Blocks, DramTarget, Image, Lower, Reads, Sweep, total_bytes};
+use terrace_blocks::{Blocks, DramTarget, Image, KEYS_A_LOAD, Lower, Reads, Sweep, total_bytes};
 use terrace_engine::Buffer;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Head, NewRecord, RecordView};
@@ -447,7 +447,7 @@ impl<L: Lower> Background for SlabSpace<L> {
         let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
         let in_middle =
             |found: &mut FoundKeys<'_>| self.middle.as_ref().is_some_and(|middle| middle.keys(count, found));
-        if !self.blocks.oldest_keys(&copies, index, context, count, found) && !in_middle(found) {
+        if !self.blocks.oldest_keys(&copies, index, context, KEYS_A_LOAD, found) && !in_middle(found) {
             self.keys_in_dram(count, found);
         }
     }

@@ -15,6 +15,8 @@ use crate::space::{Class, Room, Space, Under};
 
 /// How often in a row a space without any work to do says that it is full before recovery believes it.
 const REFUSALS: u32 = 8;
+/// Evicted keys that are deleted in one batch.
+const EVICTED_TOGETHER: usize = 512;
 /// After so long what could not be read is read again.
 const RETRY_US: u64 = 1_000_000;
 
@@ -93,13 +95,17 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     /// Deletes keys to make room.
     pub(crate) fn evict(&mut self, keys: &[(u8, Vec<u8>)]) -> Progress {
-        let mut batch = Batch::new();
-        for (db, key) in keys {
-            batch.push(*db, key, OpKind::Delete { condition: Condition::Always, old_value: false });
+        let mut evicted = 0;
+        for keys in keys.chunks(EVICTED_TOGETHER) {
+            let mut batch = Batch::new();
+            for (db, key) in keys {
+                batch.push(*db, key, OpKind::Delete { condition: Condition::Always, old_value: false });
+            }
+            let deleted = self.run_internal(&mut batch);
+            self.tell_removed(Removal::Evicted, keys, &batch);
+            self.counters().evicted.fetch_add(deleted, Relaxed);
+            evicted += deleted;
         }
-        let evicted = self.run_internal(&mut batch);
-        self.tell_removed(Removal::Evicted, keys, &batch);
-        self.counters().evicted.fetch_add(evicted, Relaxed);
         if evicted == 0 { Progress::Idle } else { Progress::Worked }
     }
 

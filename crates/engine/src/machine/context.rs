@@ -92,6 +92,9 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
     fn tombstones_and_keys(&self) -> (u64, u64) {
         (self.shared.tombstones(), (0..crate::op::DATABASES as u8).map(|db| self.shared.keys(db)).sum())
     }
+    fn evicts(&self) -> bool {
+        self.options.evict
+    }
     fn hasher(&self) -> KeyHasher {
         self.options.hasher
     }

@@ -69,6 +69,10 @@ pub trait Context {
     fn has_unpurged(&self) -> bool {
         false
     }
+    /// Whether keys are deleted to make room: then what lives in nearly full blocks is not moved for the little that it gains.
+    fn evicts(&self) -> bool {
+        false
+    }
     /// Where the key hashes come from.
     fn hasher(&self) -> crate::hash::KeyHasher;
 }
@@ -100,11 +104,16 @@ pub trait Background: Records {
     /// Tells database and deadline of some records that lie where a read is needed, if they are remembered.
     fn sample_deadlines(&self, _found: &mut dyn FnMut(u8, u64)) {}
 
-    /// Keys to evict when the space is full, about `count`.
+    /// Keys to evict when the space is full, about `count`; more, where a medium is read in blocks, of the block that was read.
     fn find_victims(&self, index: &AnyIndex, context: &dyn Context, count: usize, found: &mut FoundKeys<'_>);
 
     /// Whether writes would be refused now for want of space.
     fn is_full(&self) -> bool;
+
+    /// Whether keys should go, in a store that evicts: where writes would be refused now, or soon.
+    fn wants_victims(&self) -> bool {
+        self.is_full()
+    }
 
     /// Flushes, or frees, everything. Called with no session open; afterwards the space is only dropped.
     ///

@@ -99,13 +99,13 @@ impl Middle {
         self.slabs.table.iter().any(|slab| is_due(slab, now, flushed))
     }
 
-    /// Reports up to `count` keys. Whether there were any.
+    /// Reports up to `count` keys, and none after that of a large value, which takes blocks below. Whether there were any.
     pub fn keys(&self, count: usize, found: &mut FoundKeys<'_>) -> bool {
         let mut left = count;
         for slab in 0..self.slabs.table.len() as u32 {
             let more = self.keys_of(slab, &mut |head, key| {
                 found(head.meta.db(), key);
-                left -= 1;
+                left = if head.meta.kind() == Kind::Extent { 0 } else { left - 1 };
                 left > 0
             });
             if !more {
