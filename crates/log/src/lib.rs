@@ -41,7 +41,7 @@ pub use block_log::BlockLog;
 pub use byte_log::ByteLog;
 pub use device::{LogDevice, Tail};
 pub use error::LogError;
-pub use log::{Log, LogOptions};
+pub use log::{Log, LogOptions, Oldest};
 pub use replay::{PLACES_APART, Replay, ReplayEntry};
 pub use verify::{LogReport, cut_damage, verify};
 pub use writer::Writer;

@@ -39,8 +39,19 @@ pub(crate) struct Shared<D> {
     pub synced: AtomicU64,
     pub blocks: u32,
     eraser: Mutex<()>,
+    superseded: AtomicU64,
     /// Who keeps the blocks that leave their sessions' chains.
     pub archive: OnceLock<Arc<dyn Archive>>,
+}
+
+/// Some of the log's oldest blocks. See [`Log::oldest`].
+#[derive(Clone, Debug)]
+pub struct Oldest {
+    /// No entry of them has a newer version.
+    pub upto: u64,
+    /// What they take.
+    pub bytes: u64,
+    generations: Vec<u64>,
 }
 
 /// The logs of all sessions of a store, in one area. Cheap to clone.
@@ -170,6 +181,7 @@ impl<D: LogDevice> Log<D> {
                 synced,
                 blocks,
                 eraser: Mutex::default(),
+                superseded: AtomicU64::new(0),
                 archive: OnceLock::new(),
             }),
         }
@@ -234,7 +246,7 @@ impl<D: LogDevice> Log<D> {
     }
 
     /// Frees each slot's oldest blocks, up to the first that is a live writer's current one or holds an entry whose `seq` is
-    /// above `persisted`; returns how many. A slot's *last* block is freed only if its versions are all at most `floor`:
+    /// above `persisted`, save those of [`supersede`](Self::supersede); returns how many. A slot's *last* block is freed only if its versions are all at most `floor`:
     /// it carries the slot's position, which other sessions' groups may depend on.
     ///
     /// Before the call it must be durable that (1) every entry with a `seq` of at most `persisted` is recoverable without
@@ -289,6 +301,9 @@ impl<D: LogDevice> Log<D> {
                 return Err(error);
             }
             table.erasing.retain(|erasing| erasing.used.block != victim.used.block);
+            if victim.used.max_seq > persisted {
+                shared.superseded.fetch_add(1, Ordering::Relaxed);
+            }
             match (archive, immediate) {
                 (Some(archive), _) => archive.kept(block),
                 (None, true) => table.free.push(block),
@@ -301,6 +316,37 @@ impl<D: LogDevice> Log<D> {
             self.sync()?;
         }
         Ok(victims.len())
+    }
+
+    /// The oldest blocks to which nobody appends any more: a part of those in use, at most so many bytes. `None` if there are none.
+    pub fn oldest(&self, part: usize, bytes: u64) -> Option<Oldest> {
+        let block_bytes = self.shared.options.block_bytes as u64;
+        let table = self.shared.table.lock();
+        let most = (table.in_use().count() / part).min((bytes / block_bytes) as usize).max(1);
+        let oldest = table.oldest(most);
+        Some(Oldest {
+            upto: oldest.last()?.last_version,
+            bytes: oldest.len() as u64 * block_bytes,
+            generations: oldest.iter().map(|used| used.generation).collect(),
+        })
+    }
+
+    /// No entry of these blocks is needed any more: the next [`reclaim`](Self::reclaim) frees them whatever their `seq`.
+    ///
+    /// Before the call it must be durable that each of their entries is recoverable without them, or something newer is in its place,
+    /// together with all that it depends on.
+    pub fn supersede(&self, oldest: &Oldest) {
+        self.shared.table.lock().supersede(&oldest.generations);
+    }
+
+    /// Blocks that were begun so far, beside some constant.
+    pub fn begun_blocks(&self) -> u64 {
+        self.shared.table.lock().next_generation
+    }
+
+    /// Blocks that were freed for [`supersede`](Self::supersede)'s sake.
+    pub fn superseded_blocks(&self) -> u64 {
+        self.shared.superseded.load(Ordering::Relaxed)
     }
 
     /// The most that one group can hold: padded entries (see [`Writer::buffered_bytes`]) with this many dependencies.

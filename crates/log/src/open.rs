@@ -168,6 +168,7 @@ fn recovered(slot: &SlotScan) -> Slot {
         base_version: scan.header.base_version,
         max_seq: u64::MAX,
         last_version: scan.last_version,
+        needless: false,
     });
     Slot {
         next_chain: slot.kept.last().map_or(0, |scan| scan.header.chain + 1),

@@ -23,6 +23,8 @@ pub(crate) struct UsedBlock {
     /// Known once the block is no longer a live writer's current one.
     pub max_seq: u64,
     pub last_version: u64,
+    /// No entry of it is needed any more, whatever page it stands for.
+    pub needless: bool,
 }
 
 /// Where a slot's next group goes.
@@ -119,7 +121,7 @@ impl Table {
             Some(next) => next.generation <= synced,
             None => front.last_version <= floor,
         };
-        !in_use && front.max_seq <= persisted && known
+        !in_use && (front.needless || front.max_seq <= persisted) && known
     }
 
     /// Whether [`take_victims`](Self::take_victims) may find one after a sync.
@@ -142,6 +144,23 @@ impl Table {
         }
         self.erasing.extend_from_slice(&victims);
         victims
+    }
+
+    /// The oldest blocks to which nobody appends any more, at most so many, in the order of their last versions. Each slot's last one
+    /// stays in any case.
+    pub fn oldest(&self, most: usize) -> Vec<UsedBlock> {
+        let closed = self.slots.values().flat_map(|slot| slot.used.iter().rev().skip(1));
+        let mut oldest: Vec<UsedBlock> =
+            closed.filter(|used| used.last_version != u64::MAX).copied().collect();
+        oldest.sort_unstable_by_key(|used| used.last_version);
+        oldest.truncate(most);
+        oldest
+    }
+
+    /// Notes that no entry of the blocks of these generations is needed.
+    pub fn supersede(&mut self, generations: &[u64]) {
+        let used = self.slots.values_mut().flat_map(|slot| &mut slot.used);
+        used.filter(|used| generations.contains(&used.generation)).for_each(|used| used.needless = true);
     }
 
     /// Every block that may hold groups.

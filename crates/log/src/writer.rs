@@ -376,6 +376,7 @@ impl<D: LogDevice> Writer<D> {
             base_version: header.base_version,
             max_seq: u64::MAX,
             last_version: u64::MAX,
+            needless: false,
         });
         self.scratch.extend_from_slice(&header.encode(shared.options.store_id, block));
         Ok(Current { block, generation, used: 0, max_seq: 0 })

@@ -139,6 +139,35 @@ fn an_open_writers_block_and_a_slots_last_block_stay() {
 }
 
 #[test]
+fn blocks_of_which_nothing_is_needed_are_freed_whatever_they_stand_for() {
+    let region = region(8);
+    let log = Log::create(on_region(&region), options(1024)).expect("created");
+    assert!(log.oldest(2, u64::MAX).is_none());
+    let (mut a, mut b) = (log.writer(0, 0), log.writer(1, 0));
+    for version in 1..=6 {
+        let writer = if version % 2 == 1 { &mut a } else { &mut b };
+        writer.entry(version, 50, &[&[0; 600]]);
+        writer.write(0, &[]).expect("room");
+    }
+    // Three blocks of each, with versions in turns; the last of each stays.
+    let all = log.oldest(1, u64::MAX).expect("some are closed");
+    assert_eq!((all.upto, all.bytes), (4, 4 * 1024));
+    let some = log.oldest(2, 2048).expect("some are closed");
+    assert_eq!((some.upto, some.bytes), (2, 2 * 1024));
+    // What is closed later is not what was chosen, whatever its versions.
+    assert_eq!(log.reclaim(0, 0).expect("nothing to do"), 0);
+    log.supersede(&some);
+    assert_eq!((log.reclaim(0, 0).expect("reclaims"), log.superseded_blocks()), (2, 2));
+    log.supersede(&all);
+    assert_eq!((log.reclaim(0, 0).expect("reclaims"), log.superseded_blocks()), (2, 4));
+    assert_eq!((log.used_blocks(), log.min_version()), (2, Some(4)));
+    assert!(log.oldest(1, u64::MAX).is_none());
+    drop((a, b));
+    let (_, replay) = open(on_region(&region), 1024, 0).expect("opens");
+    assert_eq!(found(&replay).iter().map(|entry| entry.1).collect::<Vec<_>>(), [5, 6]);
+}
+
+#[test]
 fn a_failed_write_stays_failed() {
     let device = SimBlock::from_image(vec![0; 4096 * 9]);
     let log = Log::create(on_block(&device), options(4096)).expect("created");
