@@ -55,7 +55,10 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     }
 
     /// Runs `f` on the machine's own session; `Idle` if another thread is doing so.
-    fn with_background(self: &Arc<Self>, f: impl FnOnce(&mut Core<I, S, D>) -> Progress) -> Progress {
+    pub(crate) fn with_background(
+        self: &Arc<Self>,
+        f: impl FnOnce(&mut Core<I, S, D>) -> Progress,
+    ) -> Progress {
         let Some(mut background) = self.background.try_lock() else { return Progress::Idle };
         self.run_background(&mut background, f)
     }

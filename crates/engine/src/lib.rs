@@ -30,6 +30,7 @@ pub mod version;
 
 mod background;
 mod commit;
+mod compress;
 mod core;
 mod decide;
 mod epoch;

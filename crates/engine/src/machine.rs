@@ -4,7 +4,7 @@
 //! `step` may run on several threads: each part of it is guarded by a lock that is only tried.
 //!
 //! # Lock order
-//! `background` > `manifest` > the space's own locks > the log's table. No lock is held while a session is waited for,
+//! `compression` > `background` > `manifest` > the space's own locks > the log's table. No lock is held while a session is waited for,
 //! except `pause`, which nobody inside an epoch takes.
 
 mod context;
@@ -19,6 +19,7 @@ use terrace_log::{Log, LogDevice};
 
 use crate::clock::{Clock, Mark, Time};
 use crate::commit::Barrier;
+use crate::compress::Compression;
 use crate::core::Core;
 use crate::durability::Durability;
 use crate::hash::KeyHasher;
@@ -64,6 +65,7 @@ pub struct Machine<I: Index, S: Space, D: LogDevice> {
     pub(crate) options: MachineOptions,
     pub(crate) background: Mutex<Option<Core<I, S, D>>>,
     pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) compression: Mutex<Compression>,
     /// A log floor on its way: see [`Machine::raise_log_floor`].
     floor: Mutex<FloorState>,
     /// The log floor that the stored manifest has.
@@ -135,6 +137,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             wanted_seq: 0.into(),
             version_bound: manifest.version_floor.into(),
             manifest: Mutex::new(manifest),
+            compression: Mutex::default(),
             floor: Mutex::new(FloorState::Recovering),
             syncing: Mutex::new(()),
             wakers: (0..sessions).map(|_| Mutex::new(None)).collect(),
@@ -180,10 +183,11 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     pub(crate) fn step_once(self: &Arc<Self>) -> Progress {
         self.space.index_grew(self.index.memory_bytes());
         let mut blocked = false;
-        let parts: [&dyn Fn() -> Progress; 6] = [
+        let parts: [&dyn Fn() -> Progress; 7] = [
             &|| self.sync_step(),
             &|| self.time_step().unwrap_or(Progress::Blocked),
             &|| self.space.step(AnyIndex::of(&self.index), &**self),
+            &|| self.compress_step(),
             &|| self.floor_step(),
             &|| self.expire_step(),
             &|| self.evict_step(),
@@ -294,6 +298,11 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         *self.floor.lock() = FloorState::Idle;
     }
 
+    /// Whether some of what the log holds may be in no page yet.
+    pub(crate) fn is_recovering(&self) -> bool {
+        self.floor.try_lock().is_none_or(|state| matches!(*state, FloorState::Recovering))
+    }
+
     /// The log needs the oldest quarter of what is not in pages yet to be there.
     pub(crate) fn want_oldest_pages(&self) {
         let (persisted, last) = (self.space.persisted_seq(), self.space.last_seq());
@@ -306,7 +315,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         let Some(log) = self.log.keeper() else { return Progress::Idle };
         let Some(mut state) = self.floor.try_lock() else { return Progress::Idle };
         let (free, used) = (log.free_blocks(), log.used_blocks());
-        if free * 4 < used {
+        if free * 4 < used && !self.is_compressing(free, used) {
             // Early, so that nobody has to wait for all of them at once.
             self.want_oldest_pages();
         }
@@ -367,7 +376,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         self.space.cut_seq(self.space.sealed_seq()) > self.space.cut_seq(stored)
     }
 
-    fn free_log(&self, log: &Log<D>) -> Progress {
+    pub(crate) fn free_log(&self, log: &Log<D>) -> Progress {
         let stored = *self.manifest.lock();
         let floor = stored.log_floor;
         if !self.generations_stored(&stored) {
@@ -389,6 +398,15 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 Progress::Blocked
             }
         }
+    }
+
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        let mut details = self.space.details();
+        if let Some(log) = self.log.keeper().filter(|_| S::COMPRESSES) {
+            details.push(("log_blocks_compressed", log.superseded_blocks()));
+            details.push(("log_records_copied", self.shared.sum(|counters| &counters.copied)));
+        }
+        details
     }
 
     /// The log's medium may be that of a tier.
@@ -464,7 +482,7 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
             recovery: machine.recovery,
             log_failure: shared.log_failure().cloned(),
             tier_failure: machine.space.failure(),
-            engine_details: machine.space.details(),
+            engine_details: machine.details(),
         }
     }
     fn on_removal(&self, told: Option<crate::session::RemovalFn>) {

@@ -42,6 +42,8 @@ pub(crate) struct SlotCounters {
     pub evicted: AtomicU64,
     pub stalls: AtomicU64,
     pub refused: AtomicU64,
+    /// Records copied within the log: see `compress`.
+    pub copied: AtomicU64,
 }
 
 impl SlotCounters {

@@ -19,6 +19,7 @@
 //! | `choose` | which block is reclaimed next |
 //! | `cache`, `trade` | copies of records that are read below DRAM, and how their pages are had from writers |
 //! | `copies` | what a sweep of tombstones must know of pages |
+//! | `unflushed` | what compression of the operation log needs of pages |
 //! | `sync`, `schedules` | the primitives, and tests that explore their schedules |
 //!
 //! Blocks, their table, the tiers that hold them and DRAM for pages are those of `terrace_blocks`.
@@ -37,6 +38,7 @@ mod schedules;
 mod space;
 mod sync;
 mod trade;
+mod unflushed;
 mod write;
 
 use std::sync::Arc;

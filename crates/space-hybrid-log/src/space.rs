@@ -12,8 +12,8 @@ use terrace_blocks::{
 use terrace_engine::Buffer;
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{
-    Arrival, Background, Class, Context, DeviceReads, Durable, Fetch, Former, Found, FoundKeys, LargeValues,
-    Limits, Records, Room, Sizing, Under, Want,
+    Arrival, Background, Class, Context, DeviceReads, Durable, Fetch, Former, Found, FoundKeys, FoundRecords,
+    LargeValues, Limits, Records, Room, Sizing, Under, Want,
 };
 use terrace_engine::{Failure, MoreRoom, Progress, ReadCache, Scanned, StoreError, TierStats};
 use terrace_index::{Address, AnyIndex, Key};
@@ -295,6 +295,20 @@ impl<L: Lower> Background for HybridLog<L> {
         } else {
             Progress::Idle
         }
+    }
+    const COMPRESSES: bool = true;
+    fn unflushed_bytes(&self) -> u64 {
+        self.pool.lock().unsealed.len() as u64 * self.blocks.block_bytes as u64
+    }
+    fn walk_unflushed(
+        &self,
+        index: &AnyIndex,
+        context: &dyn Context,
+        after: u64,
+        is_old: &dyn Fn(u64) -> bool,
+        found: &mut FoundRecords<'_>,
+    ) -> Option<u64> {
+        self.walk_pages(index, context, after, is_old, found)
     }
     fn find_expired(&self, index: &AnyIndex, context: &dyn Context, found: &mut FoundKeys<'_>) -> Progress {
         // Frames stay where they are while background steps are held up.

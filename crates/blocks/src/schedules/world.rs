@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64 as Plain, Ordering::SeqCst};
 
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::record::{Head, Kind, NewRecord, RecordView};
-use terrace_engine::space::{Arrival, Arrived, Class, Context, Fetch, Replaced, Room, Space, Under, Want};
+use terrace_engine::space::{
+    Arrival, Arrived, Class, Context, Fetch, FoundRecords, Replaced, Room, Space, Under, Want,
+};
 use terrace_engine::{Barrier, Progress, fetch_view};
 use terrace_index::{Address, AnyIndex, Change, Clht, Index, Key, Lookup, Verdict};
 use terrace_media::Buffer;
@@ -86,6 +88,21 @@ impl<S: Space> World<S> {
     /// One step of background work.
     pub fn step(&self) -> Progress {
         self.space.step(AnyIndex::of(&self.index), self)
+    }
+
+    /// See [`Background::walk_unflushed`](terrace_engine::space::Background::walk_unflushed).
+    pub fn walk(
+        &self,
+        after: u64,
+        is_old: &dyn Fn(u64) -> bool,
+        found: &mut FoundRecords<'_>,
+    ) -> Option<u64> {
+        self.space.walk_unflushed(AnyIndex::of(&self.index), self, after, is_old, found)
+    }
+
+    /// The version of a key whose write is complete.
+    pub fn complete(&self, number: u64) -> u64 {
+        self.complete[number as usize].load(SeqCst)
     }
 
     /// Writes the next version of a key. `fresh`: the session has reserved nothing.

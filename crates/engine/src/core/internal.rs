@@ -5,13 +5,15 @@ use std::sync::atomic::Ordering::*;
 use terrace_index::{Change, Index, Key, Verdict};
 use terrace_log::LogDevice;
 
-use super::Core;
+use super::{Core, LOG_SLACK};
 use crate::batch::Batch;
+use crate::compress::Copies;
 use crate::op::{Condition, OpKind};
 use crate::record::{Kind, RecordView};
 use crate::reply::{OpError, Reply};
 use crate::session::{Progress, Removal, StoreError};
 use crate::space::{Class, Room, Space, Under};
+use crate::version::Version;
 
 /// How often in a row a space without any work to do says that it is full before recovery believes it.
 const REFUSALS: u32 = 8;
@@ -107,6 +109,41 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             evicted += deleted;
         }
         if evicted == 0 { Progress::Idle } else { Progress::Worked }
+    }
+
+    /// Writes copies of records to this session's log, in entries that are newer than they and than `upto`. `false` if that has no room
+    /// for them now, or failed.
+    pub(crate) fn log_copies(&mut self, copies: &Copies, upto: u64) -> bool {
+        let sessions = self.seen.len();
+        let Some(writer) = self.writer.keeper_mut() else { return false };
+        let (mut at, mut bytes, mut longest) = (0, 0, 0);
+        for &(_, _, end) in &copies.entries {
+            let entry = end - at + LOG_SLACK;
+            (at, bytes, longest) = (end, bytes + entry, longest.max(entry));
+        }
+        if !writer.reserve_step(copies.entries.len(), bytes, longest, sessions) {
+            writer.give_reserve_back();
+            return false;
+        }
+        let shared = &self.machine.shared;
+        let now_us = shared.version_us(shared.now_us());
+        let (mut at, mut seen) = (0, upto.max(shared.version_floor.load(Relaxed)));
+        for &(seq, version, end) in &copies.entries {
+            seen = seen.max(version);
+            self.last = self.last.next(Version(seen), now_us, self.slot);
+            writer.entry(self.last.0, seq, &[&copies.bytes[at..end]]);
+            at = end;
+        }
+        if !copies.entries.is_empty() {
+            shared.commit.issue(self.slot, self.last.0);
+        }
+        // They rest on nothing that could be taken back.
+        let written = self.write_log();
+        if let Some(writer) = self.writer.keeper_mut() {
+            writer.give_reserve_back();
+        }
+        self.counters().copied.fetch_add(copies.entries.len() as u64, Relaxed);
+        written
     }
 
     /// Tells who wants to hear of it which of the keys a batch of deletes has deleted.

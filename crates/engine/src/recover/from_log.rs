@@ -46,15 +46,20 @@ impl<D: LogDevice> FromLog<D> {
             if version <= floor {
                 return;
             }
-            let view = RecordView::decode(entry.bytes).filter(|view| view.head.version == version);
+            // An older record is a copy: see `compress`.
+            let view = RecordView::decode(entry.bytes).filter(|view| view.head.version <= version);
             let Some(view) = view else {
                 bad_entry.get_or_insert((entry_slot, version));
                 return;
             };
+            let of_record = view.head.version;
+            if of_record <= floor {
+                return;
+            }
             extents += u64::from(view.head.meta.kind() == Kind::Extent);
             let key = hasher.key(view.head.meta.db(), view.key);
             let check = hasher.check(key.db, key.bytes);
-            winners.offer_log((key.hash, check), version, place, view.head.life());
+            winners.offer_log((key.hash, check), of_record, place, view.head.life());
         });
         read.map_err(replaying)?;
         self.extents = extents;

@@ -91,6 +91,9 @@ pub struct Replaced {
 /// Is told databases and keys that a search found.
 pub type FoundKeys<'a> = dyn FnMut(u8, &[u8]) + 'a;
 
+/// Is told the sequence numbers of records' pages, their versions and bytes.
+pub type FoundRecords<'a> = dyn FnMut(u64, u64, &[u8]) + 'a;
+
 /// Background work. It sees the index as [`AnyIndex`], so that it is compiled once for all of them.
 pub trait Background: Records {
     /// One step of background work.
@@ -103,6 +106,29 @@ pub trait Background: Records {
 
     /// Tells database and deadline of some records that lie where a read is needed, if they are remembered.
     fn sample_deadlines(&self, _found: &mut dyn FnMut(u8, u64)) {}
+
+    /// Whether the log's blocks may be freed by copying what is needed of them: whether [`walk_unflushed`](Self::walk_unflushed) tells
+    /// that.
+    const COMPRESSES: bool = false;
+
+    /// What flushing all pages of now would write.
+    fn unflushed_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Shows records in some of the pages above `after` that are not flushed, those that the index leads to and whose version `is_old`:
+    /// their page's sequence number, their version and bytes. The number of the last page that was looked at, `after` itself if none can
+    /// be now; `None` once there are no more. Those that it passes over have been flushed.
+    fn walk_unflushed(
+        &self,
+        _index: &AnyIndex,
+        _context: &dyn Context,
+        _after: u64,
+        _is_old: &dyn Fn(u64) -> bool,
+        _found: &mut FoundRecords<'_>,
+    ) -> Option<u64> {
+        None
+    }
 
     /// Keys to evict when the space is full, about `count`; more, where a medium is read in blocks, of the block that was read.
     fn find_victims(&self, index: &AnyIndex, context: &dyn Context, count: usize, found: &mut FoundKeys<'_>);

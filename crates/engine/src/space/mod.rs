@@ -23,7 +23,7 @@ mod reads;
 mod records;
 mod sizing;
 
-pub use background::{Background, Context, FoundKeys, Replaced};
+pub use background::{Background, Context, FoundKeys, FoundRecords, Replaced};
 pub use durable::{Counted, Durable, Entries, Found, SeeEntry};
 pub use in_dram::{InDram, ReadAtOnce};
 pub use large::{Former, InlineOnly, LargeValues};

@@ -12,3 +12,4 @@
 
 mod cached;
 mod pages;
+mod unflushed;

@@ -21,9 +21,9 @@ const SLOTS: u32 = 5;
 const FRAMES: u32 = 3;
 const VALUE_WORDS: usize = 4;
 
-type World<const DIRECT: bool> = terrace_blocks::schedules::World<HybridLog<Medium<DIRECT>>>;
+pub(super) type World<const DIRECT: bool> = terrace_blocks::schedules::World<HybridLog<Medium<DIRECT>>>;
 
-fn world<const DIRECT: bool>(bug: Bug, poll_after: u64) -> World<DIRECT> {
+pub(super) fn world<const DIRECT: bool>(bug: Bug, poll_after: u64) -> World<DIRECT> {
     let options =
         HybridOptions { block_bytes: BLOCK, dram_bytes: 5 * BLOCK as u64, dram_budget: None, store_id: 1 };
     let space = HybridLog::new(Medium::new(BLOCK * (BLOCKS + 1)), options).unwrap();
@@ -36,7 +36,7 @@ fn world<const DIRECT: bool>(bug: Bug, poll_after: u64) -> World<DIRECT> {
 }
 
 /// One step, with every page wanted on the medium.
-fn step<const DIRECT: bool>(world: &World<DIRECT>) -> Progress {
+pub(super) fn step<const DIRECT: bool>(world: &World<DIRECT>) -> Progress {
     world.space.flush_target.store(world.space.last_seq(), SeqCst);
     world.step()
 }

@@ -30,6 +30,8 @@ const SIZES: Sizes = Sizes {
 const BLOCKS: usize = 24;
 /// Keys that are written first, and so lie on the device alone; they fill some blocks.
 const COLD: usize = 60;
+/// Keys that are written meanwhile, more than DRAM holds.
+const WARM: usize = 120;
 /// Writes until every block was used more than once, whatever the order in which blocks are taken.
 const CHURN: usize = 3000;
 /// Looks at the device until the late read completes: more than the test takes for all the rest.
@@ -134,7 +136,7 @@ impl World {
     }
     fn churn(&mut self, rounds: usize) {
         for round in self.rounds..self.rounds + rounds {
-            set(&mut *self.writer, &format!("warm{}", round % 7), round);
+            set(&mut *self.writer, &format!("warm{}", round % WARM), round);
             self.store.step();
         }
         self.rounds += rounds;

@@ -2,6 +2,7 @@
 
 mod conformance;
 mod expiry;
+mod hot_set;
 mod left_over;
 mod many_blocks;
 mod openings;
