@@ -93,6 +93,10 @@ pub struct Counts {
     pub reads_merged: AtomicU64,
     /// Slots looked at to find what to evict, and whose block to reclaim.
     pub looked_at: AtomicU64,
+    /// Snapshots saved at clean stops.
+    pub snapshots_saved: AtomicU64,
+    /// Those that could not be saved.
+    pub snapshots_not_saved: AtomicU64,
 }
 
 /// Why nothing more is written: a write or sync failed. The first reason counts.

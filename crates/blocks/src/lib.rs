@@ -32,7 +32,7 @@
 //! | `emptiest`, `links` | which block there is most to gain in; lists of slots |
 //! | `deadlines` | when records of blocks expire |
 //! | `scan`, `settle` | opening what is on the medium, and clearing what nobody adopted |
-//! | `snapshot` | what a clean stop saves, so that the next opening need not scan |
+//! | `clean_stop`, `snapshot`, `survey` | what a clean stop saves, so that the next opening need not scan: what it tells, its blocks, and the pages looked at |
 //! | `frames`, `words`, `fetch` | DRAM for pages that become blocks, and records in it |
 //! | `dram_target` | how much of that DRAM may be in use |
 //! | `listed` | a record that a block lists, and the index |
@@ -46,6 +46,7 @@ mod block_tier;
 mod blocks;
 mod byte_tier;
 mod candidates;
+mod clean_stop;
 mod compose;
 mod deadlines;
 mod direct;
@@ -95,6 +96,7 @@ pub use around::{Around, BUF_BYTES};
 pub use block_tier::BlockTier;
 pub use blocks::{Blocks, Counts, FirstFailure, RECLAIM_SLOTS};
 pub use byte_tier::ByteTier;
+pub use clean_stop::{Homes, Restored};
 pub use compose::{
     BlockStore, ByteStore, MakesSpace, OnBlocks, Opening, Sizes, TieredStore, log_blocks_for, open_block,
     open_block_with, open_byte, open_byte_with, open_tiered, sessions_max,
@@ -123,7 +125,6 @@ pub use scan::FoundRecord;
 pub use size::{stored_bytes, stored_middle_bytes};
 pub use slot_table::{Slots, Table};
 pub use slots::{Slot, State};
-pub use snapshot::{SavedSlot, SavedTable, SnapshotReader, SnapshotWriter};
 pub use tombstones::{Copies, Sweep};
 pub use words::Words;
 pub use written::Written;

@@ -13,28 +13,39 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
+use parking_lot::Mutex;
 use terrace_engine::StoreError;
+use terrace_engine::record::Kind;
 
 use crate::blocks::Blocks;
 use crate::lower::Lower;
+use crate::place::Place;
 use crate::scan::Reading;
 use crate::slots::State;
 use crate::snapshot::{SavedSlot, SavedTable, SnapshotReader};
 
+/// What a survey saw in the footers.
+pub(crate) struct Surveyed {
+    /// The newest version among the records of all blocks.
+    pub newest: u64,
+    /// Where records lie that say that they were damaged, with hash and database: few, and not all of them live.
+    pub poisons: Vec<(Place, u64, u8)>,
+}
+
 impl<L: Lower> Blocks<L> {
-    /// Looks at every slot. Blocks up to `trusted_seq` were flushed whole, says the manifest. Returns the newest version among
-    /// the records of all blocks.
+    /// Looks at every slot. Blocks up to `trusted_seq` were flushed whole, says the manifest.
     ///
     /// # Errors
     /// The first slot that is not as the snapshot says, or whose reading failed.
-    pub fn survey(
+    pub(crate) fn survey(
         &self,
         reader: &SnapshotReader<'_, L>,
         table: &SavedTable,
         trusted_seq: u64,
         threads: usize,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Surveyed, StoreError> {
         let newest = AtomicU64::new(0);
+        let poisons = Mutex::new(Vec::new());
         let own = reader.blocks_by_slot();
         self.each_slot(threads, &|_, _| {}, &|number| {
             let reading = self.agreed_reading(number, trusted_seq)?;
@@ -54,10 +65,14 @@ impl<L: Lower> Blocks<L> {
                 let versions = || list.iter().map(|entry| entry.version);
                 newest.fetch_max(versions().max().unwrap_or(0), Relaxed);
                 table.oldest[number as usize].store(versions().min().unwrap_or(0), Relaxed);
+                for entry in list.iter().filter(|entry| entry.kind == Kind::Poison) {
+                    let place = Place { slot: number, offset: entry.offset };
+                    poisons.lock().push((place, entry.hash, entry.db));
+                }
             }
             Ok(())
         })?;
-        Ok(newest.into_inner())
+        Ok(Surveyed { newest: newest.into_inner(), poisons: poisons.into_inner() })
     }
 }
 

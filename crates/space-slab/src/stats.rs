@@ -42,8 +42,6 @@ pub(crate) struct Details {
     /// Ends of the tier below, and of the middle tier, that were reached, either way.
     pub resizes: AtomicU64,
     pub middle_resizes: AtomicU64,
-    pub snapshots_saved: AtomicU64,
-    pub snapshots_not_saved: AtomicU64,
 }
 
 impl<L: Lower> SlabSpace<L> {
@@ -153,8 +151,8 @@ impl<L: Lower> SlabSpace<L> {
             ("extents_moved", counts.extents_moved.load(Relaxed)),
             ("gathered_bytes", counts.gathered_bytes.load(Relaxed)),
             ("records_warmed", d.warmed.load(Relaxed)),
-            ("snapshots_saved", d.snapshots_saved.load(Relaxed)),
-            ("snapshots_not_saved", d.snapshots_not_saved.load(Relaxed)),
+            ("snapshots_saved", counts.snapshots_saved.load(Relaxed)),
+            ("snapshots_not_saved", counts.snapshots_not_saved.load(Relaxed)),
             ("reads_merged", counts.reads_merged.load(Relaxed)),
             ("blocks_purged", counts.purged.load(Relaxed)),
             ("records_damaged", counts.damaged.load(Relaxed)),

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod case;
+pub mod clean_stop;
 pub mod client;
 pub mod clocks;
 pub mod concurrent;
