@@ -245,6 +245,8 @@ impl<L: Lower> HybridLog<L> {
         loop {
             self.flush_target.store(self.blocks.last_seq.load(SeqCst), SeqCst);
             if self.pool.lock().unsealed.is_empty() {
+                // A step now would move records to pages that nobody flushes, and free blocks that a snapshot tells of.
+                self.stopped.store(true, SeqCst);
                 return Ok(());
             }
             let progress = self.flush_step(&mut steps.flushing, context);

@@ -18,6 +18,7 @@
 //! | `flush`, `reclaim` | background steps |
 //! | `choose` | which block is reclaimed next |
 //! | `cache`, `trade` | copies of records that are read below DRAM, and how their pages are had from writers |
+//! | `snapshot` | what a clean stop saves |
 //! | `copies` | what a sweep of tombstones must know of pages |
 //! | `unflushed` | what compression of the operation log needs of pages |
 //! | `sync`, `schedules` | the primitives, and tests that explore their schedules |
@@ -35,6 +36,7 @@ mod read;
 mod reclaim;
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod snapshot;
 mod space;
 mod sync;
 mod trade;

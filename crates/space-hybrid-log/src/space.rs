@@ -10,13 +10,14 @@ use terrace_blocks::{
     State, Sweep, total_bytes,
 };
 use terrace_engine::Buffer;
+use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{
-    Arrival, Background, Class, Context, DeviceReads, Durable, Fetch, Former, Found, FoundKeys, FoundRecords,
-    LargeValues, Limits, Records, Room, Sizing, Under, Want,
+    Arrival, Background, Class, Context, Counted, DeviceReads, Durable, Fetch, Former, Found, FoundKeys,
+    FoundRecords, LargeValues, Limits, Records, Room, Sizing, Under, Want,
 };
 use terrace_engine::{Failure, MoreRoom, Progress, ReadCache, Scanned, StoreError, TierStats};
-use terrace_index::{Address, AnyIndex, Key};
+use terrace_index::{Address, AnyIndex, Index, Key};
 
 use crate::address::Addresses;
 use crate::cache::{CACHED_FRAMES_MIN, Cache};
@@ -38,6 +39,8 @@ pub struct HybridLog<L: Lower> {
     pub(crate) cache: Cache,
     /// Whether writers began next to no pages of late, so that few frames are kept free for them. A hint: whoever finds none waits.
     pub(crate) resting: std::sync::atomic::AtomicBool,
+    /// The store was closed: what is on the medium changes no more. Set under the lock of `steps`.
+    pub(crate) stopped: std::sync::atomic::AtomicBool,
     /// Pages up to this sequence number should be flushed, so that space can be reclaimed.
     pub(crate) flush_target: AtomicU64,
     /// Background state: one step at a time.
@@ -107,6 +110,7 @@ impl<L: Lower> HybridLog<L> {
                 options.dram_budget,
             ),
             resting: false.into(),
+            stopped: false.into(),
             // Memory is read where it is, and a batch's reads wait for each other: there a copy costs more than it saves.
             cache: Cache::new(
                 all.count(),
@@ -158,6 +162,9 @@ impl<L: Lower> Records for HybridLog<L> {
         }
     }
     fn attach(&self, _slot: usize) -> Result<Local<L>, StoreError> {
+        if self.stopped.load(SeqCst) {
+            return Err(StoreError::Options("the store was closed: it must be opened again".into()));
+        }
         Ok(Local {
             page: None,
             group: Group::default(),
@@ -281,6 +288,9 @@ impl<L: Lower> DeviceReads for HybridLog<L> {
 impl<L: Lower> Background for HybridLog<L> {
     fn step(&self, index: &AnyIndex, context: &dyn Context) -> Progress {
         let Some(mut steps) = self.steps.try_lock() else { return Progress::Idle };
+        if self.stopped.load(SeqCst) {
+            return Progress::Idle;
+        }
         let Steps { trading, flushing, .. } = &mut *steps;
         let traded = self.trade_step(trading, flushing, context);
         let flushed = self.flush_step(&mut steps.flushing, context);
@@ -413,6 +423,19 @@ impl<L: Lower> Durable for HybridLog<L> {
     fn finish_recovery(&self) -> Result<(), StoreError> {
         self.blocks.clear_unadopted()
     }
+    fn save_snapshot<I: Index>(&self, index: &I, counted: &Counted, sequence: u64) -> Option<u32> {
+        self.blocks.save_stopped(self, index, counted, sequence)
+    }
+    fn load_snapshot<I: Index>(
+        &self,
+        index: &mut I,
+        place: u32,
+        manifest: &Manifest,
+        threads: usize,
+    ) -> Result<(Counted, u64), String> {
+        let restored = self.blocks.load_stopped(self, index, place, manifest, threads)?;
+        Ok((restored.counted, restored.newest))
+    }
 }
 
 impl<L: Lower> Sizing for HybridLog<L> {
@@ -515,6 +538,8 @@ impl<L: Lower> Sizing for HybridLog<L> {
             ("blocks_looked_at", counts.looked_at.load(Relaxed)),
             ("records_damaged", counts.damaged.load(Relaxed)),
             ("headers_lost", counts.headers_lost.load(Relaxed)),
+            ("snapshots_saved", counts.snapshots_saved.load(Relaxed)),
+            ("snapshots_not_saved", counts.snapshots_not_saved.load(Relaxed)),
             ("reads_merged", counts.reads_merged.load(Relaxed)),
         ]
     }

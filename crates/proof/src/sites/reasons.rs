@@ -310,27 +310,6 @@ pub(super) const REASONS: &[Reason] = &[
         why: REPAIR,
     },
     Reason {
-        engines: &["hetermm"],
-        site: "blocks/snapshot.rs write write",
-        kind: None,
-        media: None,
-        why: NO_SNAPSHOT,
-    },
-    Reason {
-        engines: &["hetermm"],
-        site: "blocks/snapshot.rs finish sync",
-        kind: None,
-        media: None,
-        why: NO_SNAPSHOT,
-    },
-    Reason {
-        engines: &["hetermm"],
-        site: "engine/recover.rs give_up_snapshot save_manifest",
-        kind: None,
-        media: None,
-        why: NO_SNAPSHOT,
-    },
-    Reason {
         engines: ALL,
         site: "engine/machine.rs keep_below_floor save_manifest",
         kind: None,

@@ -7,4 +7,5 @@ mod left_over;
 mod many_blocks;
 mod openings;
 mod reclaim;
+mod snapshot;
 mod strays;
