@@ -232,7 +232,7 @@ fn check_counted<H: Homes>(_homes: &H, kinds: &[u64; 4], counted: &Counted) -> i
     Ok(())
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
 mod tests {
     use std::sync::Arc;
 

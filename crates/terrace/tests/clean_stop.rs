@@ -110,9 +110,10 @@ fn push(store: &OpenStore, db: u8, key: &[u8], kind: impl Fn(&mut Batch) -> OpKi
         let kind = kind(batch);
         batch.push(db, key, kind);
     };
-    let read = |batch: &Batch, proof: &_| match batch.reply(0, proof) {
-        Reply::Error(error) => panic!("{key:?}: {error}"),
-        _ => (),
+    let read = |batch: &Batch, proof: &_| {
+        if let Reply::Error(error) = batch.reply(0, proof) {
+            panic!("{key:?}: {error}")
+        }
     };
     store.run(fill, read).unwrap();
 }
