@@ -1,6 +1,6 @@
 //! Reclaiming space: empty blocks are freed, the live records of the emptiest are appended again (a simple form of
 //! HeterMM section 5.2). What lives in the emptiest blocks of large values is put together (`gather.rs` of `terrace_blocks`).
-//! Which block that is: `choose.rs`.
+//! Which block that is: `choose.rs`. A store that evicts packs only blocks that have lost half: keys that came first go instead.
 //!
 //! When a block may be freed: `freeing.rs` of `terrace_blocks`.
 
