@@ -77,7 +77,8 @@ fn fill(store: &OpenStore, session: &mut dyn Session, mut also: impl FnMut(&mut 
 /// A full cache moved nine records for each that came, and wrote twenty bytes for one of the client's.
 #[test]
 fn new_keys_push_old_ones_out_and_little_is_moved() {
-    for (engine, most) in [("hetermm", KEYS / 20), ("tac", KEYS / 2)] {
+    // What `tac` moves counts as new again.
+    for (engine, most, part) in [("hetermm", KEYS / 20, 20), ("tac", KEYS / 2, 10)] {
         let store = cache(engine);
         let mut session = store.session().unwrap();
         fill(&store, &mut *session, |_, _| {});
@@ -90,7 +91,7 @@ fn new_keys_push_old_ones_out_and_little_is_moved() {
         assert!(there.len() as u64 > fits * 6 / 10, "{engine}: {} of {fits}", there.len());
         let newest = KEYS - there.len() as u64;
         let older = there.iter().filter(|&&key| key < newest).count();
-        assert!(older < there.len() / 20, "{engine}: {older} of {} are not the newest", there.len());
+        assert!(older < there.len() / part, "{engine}: {older} of {} are not the newest", there.len());
         drop(session);
         store.close().unwrap();
     }
