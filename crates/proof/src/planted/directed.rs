@@ -106,7 +106,9 @@ pub(super) fn value(key: &str, round: usize, len: usize) -> Vec<u8> {
 pub(super) fn damage(subject: &dyn Subject, kind: MediaKind) -> anyhow::Result<Finding> {
     let shape = subject.shape(kind);
     let mut tried = 0u64;
-    for closed in [true, false] {
+    // A store that was closed, with what it saved for the next start; the same, opened since and killed, so that its pages are scanned;
+    // and one that was killed, which has a log.
+    for (closed, killed) in [(true, false), (true, true), (false, true)] {
         let media = media_of(kind, &blank(subject, kind));
         let mut client = Client::open(subject, &media, true)?;
         let mut expected: BTreeMap<String, Option<Vec<u8>>> = BTreeMap::new();
@@ -127,6 +129,9 @@ pub(super) fn damage(subject: &dyn Subject, kind: MediaKind) -> anyhow::Result<F
         }
         if closed {
             client.close()?;
+            if killed {
+                drop(Client::open(subject, &media, false)?);
+            }
         } else {
             // What the last groups say is not claimed by any later one: these are sacrificed.
             for _ in 0..4 {
@@ -142,7 +147,9 @@ pub(super) fn damage(subject: &dyn Subject, kind: MediaKind) -> anyhow::Result<F
                 let mut damaged = image.clone();
                 damaged[medium][*at] ^= 1 << (tried % 8);
                 if let Some(wrong) = wrong(subject, &media_of(kind, &damaged), &expected) {
-                    let wrong = format!("byte {at} of medium {medium} flipped, closed {closed}: {wrong}");
+                    let wrong = format!(
+                        "byte {at} of medium {medium} flipped, closed {closed}, killed {killed}: {wrong}"
+                    );
                     return Ok(Finding { wrong: Some(wrong), tried: format!("{tried} images") });
                 }
             }
